@@ -1,0 +1,355 @@
+# The cuzk protocol, version 1: the reference for client authors.
+#
+# Transport: a SOCK_SEQPACKET Unix socket, by default /run/cuzk/cuzk.sock. One packet is one unpacked,
+# single-segment Cap'n Proto message of at most 64 KiB (segment table included), with at most 16 file
+# descriptors in SCM_RIGHTS. The client sends `Request`, the daemon sends `Reply`.
+#
+# Every request carries an id of the client's choosing; the reply, and any event before it, repeats it.
+# Replies may come in any order. The first request on a connection is `hello`; anything before it, and an
+# unknown version, is refused. A packet that is no valid message is answered with `malformed` (id 0 where
+# the id cannot be read); the connection stays usable.
+#
+# A reply that does not fit a packet comes as `attached`: descriptor 0 is a sealed memfd that holds the
+# whole Reply message, with the same id.
+
+@0xd4f1c07e9b3a6258;
+
+const protocolVersion :UInt32 = 1;
+const maxPacketBytes :UInt32 = 65536;
+const maxDescriptors :UInt32 = 16;
+const maxIdempotencyKeyBytes :UInt32 = 64;
+const maxPartitions :UInt32 = 1024;
+
+struct Request {
+  id @0 :UInt64;
+  union {
+    hello @1 :Hello;
+    circuits @2 :Void;
+    # The circuits that this daemon serves.
+    lease @3 :LeaseRequest;
+    # Memory for one witness; waits while the daemon's memory budget is exhausted.
+    release @4 :UInt64;
+    # Gives a lease back (its id). A lease also ends with its connection.
+    submit @5 :Submit;
+    await @6 :AwaitRequest;
+    acknowledge @7 :Data;
+    # The owner has the result of this job (its 16-byte id): the daemon may forget it.
+    cancel @8 :Data;
+    # Cancels a job (its id). Its partitions stop within one step; leases come back.
+    status @9 :Void;
+  }
+}
+
+struct Reply {
+  id @0 :UInt64;
+  union {
+    error @1 :Error;
+    welcome @2 :Welcome;
+    circuits @3 :List(CircuitInfo);
+    lease @4 :Lease;
+    # Descriptor 0 is the leased memfd.
+    released @5 :Void;
+    accepted @6 :Accepted;
+    progress @7 :Progress;
+    # An event: the reply to `await` is still to come.
+    result @8 :JobResult;
+    acknowledged @9 :Void;
+    cancelled @10 :Void;
+    status @11 :Status;
+    attached @12 :UInt64;
+    # The reply is in descriptor 0, a sealed memfd of this many bytes.
+  }
+}
+
+struct Hello {
+  version @0 :UInt32;
+  # The protocol version that the client speaks.
+  client @1 :Text;
+  # Name and version of the client program, for logs and status; at most 64 bytes.
+}
+
+struct Welcome {
+  version @0 :UInt32;
+  build @1 :Text;
+  # The daemon's build id.
+  instance @2 :Data;
+  # 16 bytes, new for each start of the daemon: tells a restart from a reconnection.
+}
+
+enum WitnessEncoding {
+  # z = (1, public inputs, auxiliary), without a header.
+  canonical @0;
+  # 32 bytes each, little-endian integers below r.
+  montgomery @1;
+  # 32 bytes each, little-endian limbs of value * 2^256 mod r.
+  packed @2;
+  # Blocks of bits, small and whole values; docs/packed-witness.md.
+}
+
+enum KeyTier {
+  notLoaded @0;
+  loading @1;
+  host @2;
+  # Ready for the CPU.
+  failed @3;
+}
+
+struct CircuitInfo {
+  name @0 :Text;
+  circuitId @1 :Data;
+  # 32 bytes: BLAKE3 of the compiled circuit. Empty until loaded.
+  keyId @2 :Data;
+  # 32 bytes: BLAKE3 of the key file. Empty until loaded.
+  publicInputs @3 :UInt64;
+  # Without the leading 1.
+  auxiliary @4 :UInt64;
+  constraints @5 :UInt64;
+  domainLog2 @6 :UInt32;
+  tier @7 :KeyTier;
+  problem @8 :Text;
+  # Why the circuit cannot be served; empty where it can.
+}
+
+struct LeaseRequest {
+  circuit @0 :Text;
+  wait @1 :Bool;
+  # False: answer `busy` at once where memory is short.
+}
+
+struct Lease {
+  id @0 :UInt64;
+  bytes @1 :UInt64;
+  # 32 * (1 + public inputs + auxiliary): the size of the memfd, rounded up to whole pages there.
+  publicInputs @2 :UInt64;
+  auxiliary @3 :UInt64;
+  circuitId @4 :Data;
+}
+
+enum Priority {
+  low @0;
+  normal @1;
+  high @2;
+  critical @3;
+}
+
+struct Submit {
+  # One partition of a job. The first submit with a key makes the job; the same key, from the same user,
+  # names the same job ever after, and a partition submitted twice is answered like the first time.
+  key @0 :Data;
+  # The caller's idempotency key, 1 to 64 bytes.
+  circuit @1 :Text;
+  circuitId @2 :Data;
+  # What the client compiled its witness for; empty: whatever the daemon has.
+  partition @3 :UInt32;
+  partitions @4 :UInt32;
+  # 0-based index and number of partitions of the job, which every partition repeats.
+  priority @5 :Priority;
+  encoding @6 :WitnessEncoding;
+  witness :union {
+    lease @7 :UInt64;
+    # A lease of this connection. It is in use until the partition's proof is verified (or failed or
+    # cancelled), then free for the next witness.
+    memfd @8 :MemfdRange;
+    # Descriptor 0: a memfd of the client's own, sealed F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE.
+  }
+  length @9 :UInt64;
+  # Bytes of the encoded witness. Canonical and montgomery: exactly 32 * (1 + public inputs + auxiliary).
+}
+
+struct MemfdRange {
+  offset @0 :UInt64;
+  # Where the witness begins; a multiple of the page size.
+}
+
+struct Accepted {
+  job @0 :Data;
+  # 16 bytes.
+  missing @1 :UInt32;
+  # Partitions still to be submitted.
+}
+
+struct AwaitRequest {
+  job @0 :Data;
+  progress @1 :Bool;
+  # True: a `progress` event for each change of a partition's state.
+}
+
+enum PartitionState {
+  missing @0;
+  queued @1;
+  running @2;
+  proved @3;
+  failed @4;
+  cancelled @5;
+}
+
+struct Progress {
+  job @0 :Data;
+  partition @1 :UInt32;
+  state @2 :PartitionState;
+  stage @3 :Text;
+  # While running: copy, evaluate, quotient, msm_h, msm_l, msm_a, msm_b1, msm_b2, assemble, verify.
+}
+
+struct JobResult {
+  job @0 :Data;
+  circuit @1 :Text;
+  circuitId @2 :Data;
+  keyId @3 :Data;
+  build @4 :Text;
+  backend @5 :Text;
+  # Which prover made the proofs, e.g. "cpu".
+  proofs @6 :List(PartitionProof);
+  # In the order of the partitions.
+}
+
+struct PartitionProof {
+  proof @0 :Data;
+  # a || b || c, compressed as in bellman: 48 + 96 + 48 bytes.
+  publicInputsHash @1 :Data;
+  # 32 bytes: BLAKE3 of the public inputs (without the leading 1), 32-byte little-endian each.
+  publicInputs @2 :Data;
+  # The inputs themselves, 32-byte little-endian each; empty where they would not fit a packet.
+  attempts @3 :UInt32;
+  # 1, or 2 after a failed self-check.
+  timeline @4 :List(Span);
+}
+
+struct Span {
+  stage @0 :Text;
+  # queued, copy, evaluate, quotient, msm_h, msm_l, msm_a, msm_b1, msm_b2, assemble, verify.
+  startNs @1 :UInt64;
+  # Since the partition was submitted.
+  durationNs @2 :UInt64;
+}
+
+struct Error {
+  code @0 :ErrorCode;
+  message @1 :Text;
+  # One sentence that names the thing, the value found and the value wanted.
+  retry @2 :Retry;
+  retryAfterMs @3 :UInt32;
+  # A hint; 0: none.
+  index @4 :UInt64;
+  # notCanonical: the value's index in z. unsatisfied: the first unsatisfied constraint. Otherwise 0.
+  partition @5 :UInt32;
+  # The partition at fault, for errors that answer `await`.
+}
+
+enum Retry {
+  never @0;
+  # The same request will fail again.
+  later @1;
+  # The same request may succeed later.
+  reconnect @2;
+  # Reconnect (the daemon is restarting), then retry.
+}
+
+enum ErrorCode {
+  internal @0;
+  malformed @1;
+  # The packet is no valid message, or a field is outside what this file allows.
+  unsupportedVersion @2;
+  helloExpected @3;
+  unsupportedRequest @4;
+  tooManyDescriptors @5;
+  controlTruncated @6;
+  # The kernel truncated the control data: descriptors were lost.
+  descriptorMissing @7;
+  descriptorUnexpected @8;
+  permissionDenied @9;
+  quotaExceeded @10;
+  busy @11;
+  draining @12;
+  unknownCircuit @13;
+  circuitUnavailable @14;
+  # Configured, but its key or circuit could not be loaded; the message says why.
+  circuitChanged @15;
+  # `circuitId` is not the one the daemon has.
+  neverFits @16;
+  # Needs more memory than the budget has in all.
+  unknownLease @17;
+  leaseInUse @18;
+  notMemfd @19;
+  sealMissing @20;
+  witnessShort @21;
+  # The memfd or the length is smaller than the witness must be.
+  witnessOversized @22;
+  offsetInvalid @23;
+  # Unaligned, or offset + length overflows or passes the end.
+  witnessLength @24;
+  notCanonical @25;
+  firstNotOne @26;
+  packedInvalid @27;
+  unsatisfied @28;
+  selfCheckFailed @29;
+  # The proof did not verify, twice, and the witness is not known to be at fault.
+  keyConflict @30;
+  # The idempotency key names a job with another circuit, number of partitions or priority.
+  partitionInvalid @31;
+  unknownJob @32;
+  jobCancelled @33;
+}
+
+struct Status {
+  build @0 :Text;
+  pid @1 :UInt32;
+  uptimeMs @2 :UInt64;
+  state @3 :DaemonState;
+  backends @4 :List(BackendStatus);
+  memory @5 :MemoryStatus;
+  circuits @6 :List(CircuitInfo);
+  jobs @7 :List(JobStatus);
+  counters @8 :Counters;
+  connections @9 :UInt32;
+  message @10 :Text;
+  # The last line of STATUS=, e.g. why a reload was refused.
+}
+
+enum DaemonState {
+  loading @0;
+  ready @1;
+  draining @2;
+}
+
+struct BackendStatus {
+  name @0 :Text;
+  why @1 :Text;
+  # Why this backend and no other, e.g. "built without cuda".
+  running @2 :UInt32;
+}
+
+struct MemoryStatus {
+  totalBytes @0 :UInt64;
+  usedBytes @1 :UInt64;
+  leases @2 :UInt64;
+  keys @3 :UInt64;
+  circuits @4 :UInt64;
+  working @5 :UInt64;
+  # Provers' own vectors.
+  waiting @6 :UInt32;
+  # Requests waiting for memory.
+}
+
+struct JobStatus {
+  job @0 :Data;
+  uid @1 :UInt32;
+  circuit @2 :Text;
+  priority @3 :Priority;
+  ageMs @4 :UInt64;
+  partitions @5 :List(PartitionStatus);
+}
+
+struct PartitionStatus {
+  state @0 :PartitionState;
+  stage @1 :Text;
+}
+
+struct Counters {
+  submitted @0 :UInt64;
+  proved @1 :UInt64;
+  failed @2 :UInt64;
+  cancelled @3 :UInt64;
+  selfCheckRetries @4 :UInt64;
+  refused @5 :UInt64;
+}

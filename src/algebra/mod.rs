@@ -1,0 +1,15 @@
+//! The arithmetic under Groth16 over BLS12-381: the scalar field, the two curve groups, evaluation
+//! domains and multi-exponentiation, on blst and rayon.
+pub mod cancel;
+pub mod curve;
+pub mod domain;
+pub mod fr;
+pub mod msm;
+pub mod points;
+
+pub use cancel::{CancelToken, Cancelled};
+pub use curve::{Curve, G1, G1Affine, G1Projective, G2, G2Affine, G2Projective, PointError};
+pub use domain::{Domain, TwoAdicRoot};
+pub use fr::{Canonical, Fr};
+pub use msm::msm;
+pub use points::{PointEncoding, PointStore};

@@ -1,0 +1,1 @@
+//! The client library: async here, blocking in `blocking`.

@@ -1,0 +1,9 @@
+//! Other tools' files: bellman/bellperson parameters, snarkjs zkeys and JSON, iden3 circuits and witnesses.
+pub mod bellman;
+pub mod error;
+pub mod iden3_r1cs;
+pub mod iden3_wtns;
+pub mod snarkjs_json;
+pub mod validated;
+pub mod zkey;
+pub use error::FormatError;

@@ -1,0 +1,14 @@
+//! Groth16 (Groth, "On the Size of Pairing-based Non-interactive Arguments", EUROCRYPT 2016) over
+//! BLS12-381: keys, the CPU prover, the verifier and an insecure setup for tests.
+pub mod key;
+pub mod proof;
+pub mod prover;
+pub mod setup;
+pub mod timeline;
+pub mod verifier;
+
+pub use key::{HBasis, KeyError, ProvingKey, Query, VerifyingKey};
+pub use proof::{Proof, VerifiedProof};
+pub use prover::{CpuProver, ProveError, Randomness};
+pub use timeline::{Stage, Timeline};
+pub use verifier::PreparedVerifyingKey;

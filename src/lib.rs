@@ -1,0 +1,23 @@
+//! cuzk: a persistent Groth16 (BLS12-381) proving service for one host.
+//!
+//! Layers, each importing only from those above it in this list: `algebra` (field, curves,
+//! transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover, verifier),
+//! `formats` (other tools' files), `shm` (witness memory), `proto` (packets and messages),
+//! `client`, `daemon`, `cli`.
+#[cfg(feature = "prover")]
+pub mod algebra;
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "daemon")]
+pub mod daemon;
+#[cfg(feature = "prover")]
+pub mod formats;
+#[cfg(feature = "prover")]
+pub mod groth16;
+#[cfg(feature = "client")]
+pub mod proto;
+pub mod r1cs;
+#[cfg(feature = "client")]
+pub mod shm;

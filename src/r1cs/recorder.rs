@@ -1,0 +1,1 @@
+//! Recorders that implement bellman's and bellpepper-core's `ConstraintSystem`.
