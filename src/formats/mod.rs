@@ -1,9 +1,11 @@
 //! Other tools' files: bellman/bellperson parameters, snarkjs zkeys and JSON, iden3 circuits and witnesses.
 pub mod bellman;
+pub mod binfile;
+pub mod bytes;
 pub mod error;
 pub mod iden3_r1cs;
 pub mod iden3_wtns;
 pub mod snarkjs_json;
 pub mod validated;
 pub mod zkey;
-pub use error::FormatError;
+pub use error::{Defect, FormatError};
