@@ -2,10 +2,12 @@
 //!
 //! Layers, each importing only from those above it in this list: `algebra` (field, curves,
 //! transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover, verifier),
-//! `formats` (other tools' files), `shm` (witness memory), `proto` (packets and messages),
-//! `client`, `daemon`, `cli`.
+//! `formats` (other tools' files), `catalog` (circuits by name),
+//! `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
 #[cfg(feature = "prover")]
 pub mod algebra;
+#[cfg(any(feature = "cli", feature = "daemon"))]
+pub mod catalog;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
