@@ -1,0 +1,52 @@
+# The one entry point for everyday commands: `make help` lists them. Each installs what it needs first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs fuzz deps
+
+# Seconds that each fuzz target runs.
+FUZZ_SECONDS ?= 60
+# Where `make docs` puts man pages and shell completions.
+PACKAGING := target/packaging
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## prove real Sapling circuits through the daemon and verify the proofs with bellman
+	@scripts/install-deps build
+	@cargo build --quiet --bin cuzk-daemon --example sapling
+	@cargo run --quiet --example sapling
+
+test: ## run all tests
+	@scripts/install-deps build test
+	@cargo test
+
+lint: ## formatting, clippy on every feature set, documentation links
+	@scripts/install-deps build lint
+	@cargo fmt --check
+	@cargo clippy --quiet --all-targets -- -D warnings
+	@for features in client prover client,bellman; do \
+		cargo clippy --quiet --lib --no-default-features --features "$$features" -- -D warnings; done
+	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+
+bench: ## benchmarks; docs/measurements.md says how to read them
+	@scripts/install-deps build
+	@cargo bench --benches
+
+docs: ## man pages, shell completions and the library's documentation, under target/
+	@scripts/install-deps build
+	@cargo build --quiet --bin cuzk
+	@mkdir -p $(PACKAGING)
+	@target/debug/cuzk generate man $(PACKAGING)/man
+	@for shell in bash elvish fish zsh; do \
+		target/debug/cuzk generate completions $$shell $(PACKAGING)/completions; done
+	@cargo doc --quiet --no-deps
+	@echo "man pages and completions: $(PACKAGING); library: target/doc/cuzk/index.html"
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
+	@scripts/install-deps build fuzz
+	@for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); done
+
+deps: ## install what all of the above need
+	@scripts/install-deps build test lint
