@@ -8,7 +8,7 @@ pub mod timeline;
 pub mod verifier;
 
 pub use key::{HBasis, KeyError, ProvingKey, Query, VerifyingKey};
-pub use proof::{Proof, VerifiedProof};
+pub use proof::{Proof, ProofError};
 pub use prover::{CpuProver, ProveError, Randomness};
-pub use timeline::{Stage, Timeline};
-pub use verifier::PreparedVerifyingKey;
+pub use timeline::{Span, Stage, Timeline};
+pub use verifier::{PreparedVerifyingKey, VerifiedProof, VerifyError};

@@ -1,7 +1,220 @@
 //! A trusted setup for tests: whoever runs it knows the trapdoor and can forge proofs.
-use super::ProvingKey;
-use crate::r1cs::Circuit;
-/// Writes/returns a bellman-style key. Same seed, same key. INSECURE.
-pub fn insecure_setup(_circuit: &Circuit, _seed: [u8; 32]) -> Result<ProvingKey, super::KeyError> {
-    todo!()
+//!
+//! With trapdoor (τ, α, β, γ, δ) and uᵢ, vᵢ, wᵢ the columns of A, B, C as polynomials, the key is
+//! bellman's: hᵢ = τⁱ·t(τ)/δ, lᵢ = (β·uᵢ + α·vᵢ + wᵢ)/δ, icᵢ the same over γ, aᵢ = uᵢ, bᵢ = vᵢ.
+use super::{HBasis, KeyError, ProvingKey, Query, VerifyingKey, key};
+use crate::{
+    algebra::{Curve, Domain, Fr, G1, G2, PointStore, TwoAdicRoot},
+    r1cs::{Circuit, Matrix},
+};
+use rayon::prelude::*;
+
+/// Makes a bellman-style key. Same circuit and seed, same key. INSECURE: the seed is the trapdoor.
+///
+/// Refuses circuits without C, and, as bellman does, circuits with an auxiliary variable that occurs
+/// in no constraint.
+pub fn insecure_setup(circuit: &Circuit, seed: [u8; 32]) -> Result<ProvingKey, KeyError> {
+    let rows = circuit.num_rows() as u64;
+    let domain = Domain::for_rows(rows, TwoAdicRoot::Seven).ok_or(KeyError::Rows { found: rows })?;
+    let trapdoor = Trapdoor::draw(&seed, &domain);
+    let Columns { u, v, w } = Columns::at(circuit, &domain, trapdoor.tau)?;
+
+    let combined = |i: usize| trapdoor.beta * u[i] + trapdoor.alpha * v[i] + w[i];
+    let num_inputs = circuit.num_inputs();
+    let ic: Vec<Fr> = (0..num_inputs).map(|i| combined(i) * trapdoor.gamma_inverse).collect();
+    let l: Vec<Fr> =
+        (num_inputs..circuit.num_variables()).map(|i| combined(i) * trapdoor.delta_inverse).collect();
+    if let Some(index) = l.iter().position(|s| s.is_zero()) {
+        return Err(KeyError::Unconstrained { index: index as u64 });
+    }
+    let h = powers(trapdoor.vanishing * trapdoor.delta_inverse, trapdoor.tau, domain.size() - 1);
+    let (a_variables, b_variables) = (key::a_variables(circuit), key::b_variables(circuit));
+    let pick = |values: &[Fr], variables: &[u32]| -> Vec<Fr> {
+        variables.iter().map(|&i| values[i as usize]).collect()
+    };
+    let (a, b) = (pick(&u, &a_variables), pick(&v, &b_variables));
+
+    let total = h.len() + l.len() + a.len() + b.len();
+    let g1 = FixedBase::<G1>::new(total);
+    let g2 = FixedBase::<G2>::new(b.len());
+    let single = [trapdoor.alpha, trapdoor.beta, trapdoor.delta];
+    let [alpha_g1, beta_g1, delta_g1] = points(&g1, "alpha, beta, delta", single)?;
+    let [beta_g2, gamma_g2, delta_g2] =
+        points(&g2, "beta, gamma, delta", [trapdoor.beta, trapdoor.gamma, trapdoor.delta])?;
+    let vk = VerifyingKey {
+        alpha_g1,
+        beta_g1: Some(beta_g1),
+        beta_g2,
+        gamma_g2,
+        delta_g1: Some(delta_g1),
+        delta_g2,
+        ic: g1.finite("ic", &ic)?,
+    };
+    Ok(ProvingKey {
+        vk,
+        beta_g1,
+        delta_g1,
+        h: PointStore::Owned(g1.finite("h", &h)?),
+        h_basis: HBasis::Monomial,
+        root: domain.root,
+        l: PointStore::Owned(g1.finite("l", &l)?),
+        a: Query::filtered("a", PointStore::Owned(g1.finite("a", &a)?), a_variables)?,
+        b_g1: Query::filtered("b_g1", PointStore::Owned(g1.finite("b_g1", &b)?), b_variables.clone())?,
+        b_g2: Query::filtered("b_g2", PointStore::Owned(g2.finite("b_g2", &b)?), b_variables)?,
+        id: key_id(circuit, &seed),
+    })
+}
+
+fn key_id(circuit: &Circuit, seed: &[u8; 32]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("cuzk insecure setup 2026 key id");
+    hasher.update(seed);
+    hasher.update(&circuit.id());
+    *hasher.finalize().as_bytes()
+}
+
+/// The toxic waste, with what is derived from it once.
+struct Trapdoor {
+    tau: Fr,
+    alpha: Fr,
+    beta: Fr,
+    gamma: Fr,
+    delta: Fr,
+    gamma_inverse: Fr,
+    delta_inverse: Fr,
+    /// t(τ) = τᵐ − 1.
+    vanishing: Fr,
+}
+
+impl Trapdoor {
+    /// Draws from a BLAKE3 stream until γ, δ and t(τ) are invertible and α, β are not zero: at once,
+    /// but for a chance of 2⁻²⁰⁰.
+    fn draw(seed: &[u8; 32], domain: &Domain) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("cuzk insecure setup 2026 trapdoor");
+        hasher.update(seed);
+        let mut stream = hasher.finalize_xof();
+        let mut scalar = || {
+            let mut wide = [0; 64];
+            stream.fill(&mut wide);
+            Fr::from_wide_le_bytes(&wide)
+        };
+        loop {
+            let [tau, alpha, beta, gamma, delta] = [(); 5].map(|()| scalar());
+            let vanishing = tau.pow(&[domain.size() as u64]) - Fr::ONE;
+            if vanishing.is_zero() || alpha.is_zero() || beta.is_zero() {
+                continue;
+            }
+            if let (Some(gamma_inverse), Some(delta_inverse)) = (gamma.inverse(), delta.inverse()) {
+                return Self { tau, alpha, beta, gamma, delta, gamma_inverse, delta_inverse, vanishing };
+            }
+        }
+    }
+}
+
+/// uᵢ(τ), vᵢ(τ), wᵢ(τ) for every variable i.
+struct Columns {
+    u: Vec<Fr>,
+    v: Vec<Fr>,
+    w: Vec<Fr>,
+}
+
+impl Columns {
+    fn at(circuit: &Circuit, domain: &Domain, tau: Fr) -> Result<Self, KeyError> {
+        let c = circuit.c().ok_or(KeyError::NoC)?;
+        let lagrange = domain.lagrange_at(tau);
+        let column_sums = |matrix: &Matrix| {
+            let mut sums = vec![Fr::ZERO; circuit.num_variables()];
+            for (row, weight) in lagrange.iter().enumerate().take(matrix.rows()) {
+                for (column, coefficient) in matrix.row(row) {
+                    let sum = &mut sums[column as usize];
+                    *sum = *sum + circuit.coefficients()[coefficient as usize] * *weight;
+                }
+            }
+            sums
+        };
+        let (u, (v, w)) = rayon::join(
+            || column_sums(circuit.a()),
+            || rayon::join(|| column_sums(circuit.b()), || column_sums(c)),
+        );
+        Ok(Self { u, v, w })
+    }
+}
+
+/// first, first·ratio, first·ratio², …
+fn powers(first: Fr, ratio: Fr, len: usize) -> Vec<Fr> {
+    std::iter::successors(Some(first), |p| Some(*p * ratio)).take(len).collect()
+}
+
+/// Three points as an array.
+fn points<C: Curve>(
+    base: &FixedBase<C>,
+    query: &'static str,
+    scalars: [Fr; 3],
+) -> Result<[C::Affine; 3], KeyError> {
+    let points = base.finite(query, &scalars)?;
+    Ok([points[0], points[1], points[2]])
+}
+
+/// Multiples of the generator: `windows[k][d]` is d·2^(k·bits)·G.
+struct FixedBase<C: Curve> {
+    bits: u32,
+    windows: Vec<Vec<C::Affine>>,
+}
+
+/// Scalars are below 2^255.
+const SCALAR_BITS: u32 = 255;
+/// Scalars that one task multiplies before it normalises the results together.
+const BATCH: usize = 1024;
+
+impl<C: Curve> FixedBase<C> {
+    /// A table for about `uses` multiplications.
+    fn new(uses: usize) -> Self {
+        // A window costs 2^bits additions to fill and saves `uses` ones: balance, within the cache.
+        let bits = (uses.max(1).ilog2() * 2 / 3).clamp(4, 10);
+        let mut windows = Vec::new();
+        let mut base = C::to_projective(&C::generator());
+        for _ in 0..SCALAR_BITS.div_ceil(bits) {
+            let mut multiple = C::identity();
+            let mut window = Vec::with_capacity(1 << bits);
+            for _ in 0..1u32 << bits {
+                window.push(multiple);
+                multiple = C::add(&multiple, &base);
+            }
+            windows.push(C::batch_to_affine(&window));
+            base = multiple;
+        }
+        Self { bits, windows }
+    }
+
+    fn mul(&self, scalar: Fr) -> C::Projective {
+        let limbs = scalar.to_canonical().limbs();
+        let mut sum = C::identity();
+        for (k, window) in self.windows.iter().enumerate() {
+            let digit = digit(&limbs, k as u32 * self.bits, self.bits);
+            if digit != 0 {
+                sum = C::add_affine(&sum, &window[digit]);
+            }
+        }
+        sum
+    }
+
+    /// Every scalar's multiple, in parallel; none may be at infinity.
+    fn finite(&self, query: &'static str, scalars: &[Fr]) -> Result<Vec<C::Affine>, KeyError> {
+        if let Some(index) = scalars.iter().position(|s| s.is_zero()) {
+            return Err(KeyError::Infinity { query, index: index as u64 });
+        }
+        let mut out = vec![C::Affine::default(); scalars.len()];
+        out.par_chunks_mut(BATCH).zip(scalars.par_chunks(BATCH)).for_each(|(out, scalars)| {
+            let multiples: Vec<_> = scalars.iter().map(|s| self.mul(*s)).collect();
+            out.copy_from_slice(&C::batch_to_affine(&multiples));
+        });
+        Ok(out)
+    }
+}
+
+/// `bits` (below 64) bits of a 256-bit integer from bit `from` on.
+fn digit(limbs: &[u64; 4], from: u32, bits: u32) -> usize {
+    let (limb, shift) = ((from / 64) as usize, from % 64);
+    let low = limbs[limb] >> shift;
+    let high = if shift == 0 { 0 } else { limbs.get(limb + 1).map_or(0, |next| next << (64 - shift)) };
+    ((low | high) & ((1 << bits) - 1)) as usize
 }

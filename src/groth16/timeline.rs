@@ -1,33 +1,102 @@
 //! Where a proof's time went.
 use std::time::{Duration, Instant};
+
+/// A stage of a job, from its arrival to its verified proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
+    /// Waiting for a prover.
     Queued,
+    /// Taking the witness out of shared memory.
     Copy,
+    /// a = A·z, b = B·z, c = a∘b.
     Evaluate,
+    /// Transforms: the quotient's coefficients, or its values on the odd coset.
     Quotient,
+    /// Multi-exponentiation of the quotient.
     MsmH,
+    /// Multi-exponentiation of the auxiliary variables.
     MsmL,
+    /// Multi-exponentiation for the proof's a.
     MsmA,
+    /// Multi-exponentiation of b in G1.
     MsmB1,
+    /// Multi-exponentiation of b in G2.
     MsmB2,
+    /// Blinding and the sum of the parts.
     Assemble,
+    /// The pairing check.
     Verify,
 }
+
 impl Stage {
+    /// Lower-case name, stable: it appears in status, metrics and traces.
     pub fn name(self) -> &'static str {
-        todo!()
+        match self {
+            Self::Queued => "queued",
+            Self::Copy => "copy",
+            Self::Evaluate => "evaluate",
+            Self::Quotient => "quotient",
+            Self::MsmH => "msm h",
+            Self::MsmL => "msm l",
+            Self::MsmA => "msm a",
+            Self::MsmB1 => "msm b1",
+            Self::MsmB2 => "msm b2",
+            Self::Assemble => "assemble",
+            Self::Verify => "verify",
+        }
     }
 }
-/// Spans in order; times are relative to the timeline's start.
+
+/// Spans in the order in which they ended; times are relative to the timeline's start.
+#[derive(Clone, Debug)]
 pub struct Timeline {
+    /// The instant that all spans are relative to.
     pub start: Instant,
+    /// What was done when.
     pub spans: Vec<Span>,
 }
+
+/// One stage's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// What was done.
     pub stage: Stage,
+    /// When it began, after the timeline's start.
     pub start: Duration,
+    /// How long it took.
     pub duration: Duration,
+}
+
+impl Timeline {
+    /// An empty timeline that starts now.
+    pub fn new() -> Self {
+        Self { start: Instant::now(), spans: Vec::new() }
+    }
+
+    /// Adds a span from `began` until now.
+    pub fn record(&mut self, stage: Stage, began: Instant) {
+        let start = began.saturating_duration_since(self.start);
+        self.spans.push(Span { stage, start, duration: began.elapsed() });
+    }
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_relative_to_the_start() {
+        let mut timeline = Timeline::new();
+        timeline.record(Stage::Evaluate, timeline.start);
+        let span = timeline.spans[0];
+        assert_eq!((span.stage, span.start), (Stage::Evaluate, Duration::ZERO));
+        assert!(span.duration <= timeline.start.elapsed());
+    }
 }
