@@ -1,19 +1,35 @@
 //! Rank-1 constraint systems: compiled circuits, recorded from Rust or read from files, and the
 //! writers that put witnesses into memory.
 //!
-//! `witness` and the witness recorders need no prover; the rest does.
+//! `witness`, `packed` and the witness writers of `recorder` need no prover; the rest does.
+#[cfg(feature = "prover")]
+pub mod builder;
 #[cfg(feature = "prover")]
 pub mod circuit;
 #[cfg(feature = "prover")]
+pub mod density;
+#[cfg(feature = "prover")]
+pub mod entries;
+#[cfg(feature = "prover")]
 pub mod file;
+#[cfg(feature = "prover")]
+pub(crate) mod identity;
 #[cfg(feature = "prover")]
 pub mod matrix;
 #[cfg(any(feature = "bellman", feature = "bellpepper"))]
 pub mod recorder;
+#[cfg(feature = "prover")]
+pub(crate) mod store;
 pub mod witness;
 
 #[cfg(feature = "prover")]
-pub use circuit::{Circuit, CircuitBuilder, Density};
+pub use builder::CircuitBuilder;
+#[cfg(feature = "prover")]
+pub use circuit::{Circuit, CircuitError};
+#[cfg(feature = "prover")]
+pub use density::Density;
+#[cfg(feature = "prover")]
+pub use entries::{Entry, Side};
 #[cfg(feature = "prover")]
 pub use matrix::Matrix;
 pub use witness::{WitnessEncoding, WitnessError, WitnessRegion};

@@ -1,4 +1,21 @@
 //! The witness vector z = (1, public inputs, auxiliary) in memory: its encodings and its writer.
+use std::{marker::PhantomData, ptr::NonNull};
+
+/// The scalar field's modulus r, little-endian limbs (the field itself needs the prover).
+pub(crate) const MODULUS: [u64; 4] =
+    [0xffff_ffff_0000_0001, 0x53bd_a402_fffe_5bfe, 0x3339_d808_09a1_d805, 0x73ed_a753_299d_7d48];
+
+#[cfg(feature = "prover")]
+const _: () = {
+    let mut limb = 0;
+    while limb < 4 {
+        assert!(MODULUS[limb] == crate::algebra::fr::MODULUS[limb]);
+        limb += 1;
+    }
+};
+
+/// Bytes of one value in the canonical and Montgomery encodings.
+pub const VALUE_BYTES: usize = 32;
 
 /// How a witness is encoded in a lease or memfd (a field of `submit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,52 +28,151 @@ pub enum WitnessEncoding {
     Packed,
 }
 
+/// What is wrong with a witness.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WitnessError {
+    /// A value is not below r.
     #[error("value {index} of the witness is not below the field's modulus")]
-    NotCanonical { index: u64 },
+    NotCanonical {
+        /// Its index in z.
+        index: u64,
+    },
+    /// z_0 is ONE.
     #[error("the witness begins with a value other than 1")]
     FirstNotOne,
+    /// The memory does not have the size that the variables take.
     #[error("the witness has {found} bytes, wanted {wanted}")]
-    Length { found: u64, wanted: u64 },
+    Length {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes that the variables take.
+        wanted: u64,
+    },
+    /// The circuit and the memory disagree about the number of variables.
     #[error("the circuit allocates {found} {kind} variables, wanted {wanted}")]
-    Count { kind: &'static str, found: u64, wanted: u64 },
+    Count {
+        /// "input" (ONE included) or "auxiliary".
+        kind: &'static str,
+        /// Variables that the circuit allocates; where it was stopped, those so far.
+        found: u64,
+        /// Variables that the memory is for.
+        wanted: u64,
+    },
 }
 
-/// Memory to write a witness into: `num_inputs + num_aux` slots of 32 bytes that another process may
-/// share, hence raw pointers only and no reads.
-pub struct WitnessRegion<'a> {
-    pub(crate) base: std::ptr::NonNull<u8>,
-    pub(crate) num_inputs: usize,
-    pub(crate) num_aux: usize,
-    pub(crate) _memory: std::marker::PhantomData<&'a mut [u8]>,
+/// Whether a little-endian integer is below r.
+pub(crate) fn is_canonical(value: &[u8; VALUE_BYTES]) -> bool {
+    for (limb, modulus) in value.as_chunks::<8>().0.iter().zip(MODULUS).rev() {
+        match u64::from_le_bytes(*limb).cmp(&modulus) {
+            std::cmp::Ordering::Less => return true,
+            std::cmp::Ordering::Greater => return false,
+            std::cmp::Ordering::Equal => (),
+        }
+    }
+    false
 }
+
+/// 1, little-endian.
+pub(crate) const ONE_BYTES: [u8; VALUE_BYTES] = {
+    let mut one = [0; VALUE_BYTES];
+    one[0] = 1;
+    one
+};
+
+/// Memory to write a witness into: `num_inputs + num_aux` slots of 32 bytes in the canonical
+/// encoding, which another process may share: it is written through raw pointers and never read.
+pub struct WitnessRegion<'a> {
+    base: NonNull<u8>,
+    num_inputs: usize,
+    num_aux: usize,
+    _memory: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: a region is the only writer of its memory on this side, like `&mut [u8]`, which is Send.
+unsafe impl Send for WitnessRegion<'_> {}
 
 impl<'a> WitnessRegion<'a> {
-    pub fn from_slice(
-        _memory: &'a mut [u8],
-        _num_inputs: usize,
-        _num_aux: usize,
-    ) -> Result<Self, WitnessError> {
-        todo!()
+    /// Bytes of a region for so many variables; None where they pass the address space.
+    pub fn bytes(num_inputs: usize, num_aux: usize) -> Option<usize> {
+        num_inputs.checked_add(num_aux)?.checked_mul(VALUE_BYTES).filter(|&b| isize::try_from(b).is_ok())
     }
+
+    /// A region over private memory, which must have exactly the bytes that the variables take.
+    pub fn from_slice(memory: &'a mut [u8], num_inputs: usize, num_aux: usize) -> Result<Self, WitnessError> {
+        let found = memory.len() as u64;
+        match Self::bytes(num_inputs, num_aux) {
+            Some(bytes) if bytes == memory.len() => (),
+            wanted => {
+                return Err(WitnessError::Length { found, wanted: wanted.map_or(u64::MAX, |w| w as u64) });
+            }
+        }
+        let base = NonNull::from(memory).cast();
+        Ok(Self { base, num_inputs, num_aux, _memory: PhantomData })
+    }
+
+    /// A region over memory that may be shared with another process.
+    ///
     /// # Safety
-    /// `base` is valid for writes of 32 · (num_inputs + num_aux) bytes for 'a.
-    pub unsafe fn from_raw(_base: std::ptr::NonNull<u8>, _num_inputs: usize, _num_aux: usize) -> Self {
-        todo!()
+    /// `base` is valid for writes of 32 · (num_inputs + num_aux) bytes for 'a, and nothing else in this
+    /// process uses those bytes meanwhile.
+    pub unsafe fn from_raw(base: NonNull<u8>, num_inputs: usize, num_aux: usize) -> Self {
+        Self { base, num_inputs, num_aux, _memory: PhantomData }
     }
+
+    /// Public inputs with ONE.
     pub fn num_inputs(&self) -> usize {
         self.num_inputs
     }
+
+    /// Auxiliary variables.
     pub fn num_aux(&self) -> usize {
         self.num_aux
     }
-    /// Input 0 is ONE.
-    pub fn set_input(&mut self, _i: usize, _canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
-        todo!()
+
+    /// Writes input i; input 0 is ONE.
+    ///
+    /// # Errors
+    /// [`WitnessError::Count`] for an input that the region does not have,
+    /// [`WitnessError::NotCanonical`] for a value not below r, [`WitnessError::FirstNotOne`] for
+    /// another ONE than 1.
+    pub fn set_input(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
+        check_index("input", i, self.num_inputs)?;
+        if i == 0 && *canonical_le != ONE_BYTES {
+            return Err(WitnessError::FirstNotOne);
+        }
+        self.write(i, canonical_le)
     }
-    pub fn set_aux(&mut self, _i: usize, _canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
-        todo!()
+
+    /// Writes auxiliary variable i.
+    ///
+    /// # Errors
+    /// [`WitnessError::Count`] for a variable that the region does not have,
+    /// [`WitnessError::NotCanonical`] for a value not below r.
+    pub fn set_aux(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
+        check_index("auxiliary", i, self.num_aux)?;
+        self.write(self.num_inputs + i, canonical_le)
+    }
+
+    /// Writes z_index for an index that has been checked.
+    fn write(&mut self, index: usize, value: &[u8; VALUE_BYTES]) -> Result<(), WitnessError> {
+        if !is_canonical(value) {
+            return Err(WitnessError::NotCanonical { index: index as u64 });
+        }
+        // SAFETY: index < num_inputs + num_aux, for so many slots the memory is valid for writes
+        // (`from_slice`, `from_raw`); a slice on the stack does not overlap it.
+        unsafe {
+            let slot = self.base.as_ptr().add(index * VALUE_BYTES);
+            slot.copy_from_nonoverlapping(value.as_ptr(), VALUE_BYTES);
+        }
+        Ok(())
+    }
+}
+
+fn check_index(kind: &'static str, i: usize, count: usize) -> Result<(), WitnessError> {
+    if i < count {
+        Ok(())
+    } else {
+        Err(WitnessError::Count { kind, found: i as u64 + 1, wanted: count as u64 })
     }
 }

@@ -1,0 +1,262 @@
+//! Long vectors of plain values: owned, or left in a mapped file and used in place. On top of them
+//! the two narrow integer vectors of a sparse matrix: row offsets and coefficient indices, each in
+//! the narrowest width that its values allow, so that equal matrices are equal byte for byte.
+use crate::algebra::Fr;
+use memmap2::Mmap;
+use rayon::prelude::*;
+use std::{ops::Deref, sync::Arc};
+
+/// Types whose every bit pattern is a value, without padding: they may be read from a file's bytes.
+///
+/// # Safety
+/// Implementors have no padding and no invalid bit patterns.
+pub(crate) unsafe trait Plain: Copy + Send + Sync + 'static {}
+// SAFETY: integers have neither padding nor invalid bit patterns.
+unsafe impl Plain for u16 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: `Fr` is transparent over four u64 limbs. (Limbs not below r are wrong but not undefined;
+// whoever maps them checks them.)
+unsafe impl Plain for Fr {}
+
+/// A vector in memory, or part of a mapped file.
+pub(crate) enum Store<T: Plain> {
+    Owned(Vec<T>),
+    Mapped(MappedSlice<T>),
+}
+
+/// `len` values at a byte offset of a mapped file; range and alignment are checked when it is made.
+pub(crate) struct MappedSlice<T: Plain> {
+    map: Arc<Mmap>,
+    offset: usize,
+    len: usize,
+    _values: std::marker::PhantomData<T>,
+}
+
+impl<T: Plain> MappedSlice<T> {
+    /// None where the range leaves the mapping or is not aligned for `T`.
+    pub(crate) fn new(map: &Arc<Mmap>, offset: u64, len: u64) -> Option<Self> {
+        let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;
+        let aligned = (map.as_ptr() as usize).checked_add(offset)? % align_of::<T>() == 0;
+        (end <= map.len() && aligned).then(|| Self {
+            map: map.clone(),
+            offset,
+            len,
+            _values: std::marker::PhantomData,
+        })
+    }
+}
+
+impl<T: Plain> Deref for Store<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::Owned(v) => v,
+            // SAFETY: `MappedSlice::new` checked that offset and length lie within the mapping, which
+            // `map` keeps alive and which is never written through, and that the start is aligned;
+            // every bit pattern is a `T`.
+            Self::Mapped(m) => unsafe {
+                std::slice::from_raw_parts(m.map.as_ptr().add(m.offset).cast::<T>(), m.len)
+            },
+        }
+    }
+}
+
+/// The bytes of plain values, in the host's (little-endian) order.
+pub(crate) fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: `T` has no padding, so all size_of_val(values) bytes are initialised; u8 has alignment 1.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }
+}
+
+/// Ends of rows in a matrix, preceded by 0: u32 where the last one fits, else u64.
+pub(crate) enum Offsets {
+    U32(Store<u32>),
+    U64(Store<u64>),
+}
+
+impl Offsets {
+    /// Whether a matrix with this many entries has 32-bit offsets.
+    pub(crate) fn narrow(entries: u64) -> bool {
+        u32::try_from(entries).is_ok()
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::U32(v) => v.len() - 1,
+            Self::U64(v) => v.len() - 1,
+        }
+    }
+
+    pub(crate) fn get(&self, i: usize) -> u64 {
+        match self {
+            Self::U32(v) => v[i].into(),
+            Self::U64(v) => v[i],
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::U32(v) => bytes_of(v),
+            Self::U64(v) => bytes_of(v),
+        }
+    }
+}
+
+/// Indices into the coefficient table: u16 where the table has at most 2^16 values, else u32.
+pub(crate) enum Indices {
+    U16(Store<u16>),
+    U32(Store<u32>),
+}
+
+impl Indices {
+    /// Whether indices into a table of this many coefficients have 16 bits.
+    pub(crate) fn narrow(table: u64) -> bool {
+        table <= 1 << 16
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::U16(v) => bytes_of(v),
+            Self::U32(v) => bytes_of(v),
+        }
+    }
+}
+
+/// Offsets while a matrix is built.
+pub(crate) enum OffsetsBuf {
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+}
+
+impl OffsetsBuf {
+    /// No rows yet: the one offset 0.
+    pub(crate) fn new() -> Self {
+        Self::U32(vec![0])
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::U32(v) => v.len() - 1,
+            Self::U64(v) => v.len() - 1,
+        }
+    }
+
+    pub(crate) fn get(&self, i: usize) -> u64 {
+        match self {
+            Self::U32(v) => v[i].into(),
+            Self::U64(v) => v[i],
+        }
+    }
+
+    /// Appends the end of the next row; `end` is not below the previous one.
+    pub(crate) fn push(&mut self, end: u64) {
+        match (&mut *self, u32::try_from(end)) {
+            (Self::U32(v), Ok(end)) => v.push(end),
+            (Self::U32(v), Err(_)) => {
+                let mut wide: Vec<u64> = v.iter().map(|&o| o.into()).collect();
+                wide.push(end);
+                *self = Self::U64(wide);
+            }
+            (Self::U64(v), _) => v.push(end),
+        }
+    }
+
+    pub(crate) fn freeze(self) -> Offsets {
+        match self {
+            Self::U32(mut v) => {
+                v.shrink_to_fit();
+                Offsets::U32(Store::Owned(v))
+            }
+            Self::U64(mut v) => {
+                v.shrink_to_fit();
+                Offsets::U64(Store::Owned(v))
+            }
+        }
+    }
+}
+
+/// Coefficient indices while a matrix is built: they widen when the first large one comes.
+pub(crate) enum IndicesBuf {
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+}
+
+impl IndicesBuf {
+    /// `len` zeros.
+    pub(crate) fn zeros(len: usize) -> Self {
+        Self::U16(vec![0; len])
+    }
+
+    pub(crate) fn get(&self, i: usize) -> u32 {
+        match self {
+            Self::U16(v) => v[i].into(),
+            Self::U32(v) => v[i],
+        }
+    }
+
+    pub(crate) fn push(&mut self, index: u32) {
+        match (&mut *self, u16::try_from(index)) {
+            (Self::U16(v), Ok(index)) => v.push(index),
+            (Self::U16(v), Err(_)) => *self = Self::U32(Self::widen(v, Some(index))),
+            (Self::U32(v), _) => v.push(index),
+        }
+    }
+
+    pub(crate) fn set(&mut self, i: usize, index: u32) {
+        match (&mut *self, u16::try_from(index)) {
+            (Self::U16(v), Ok(index)) => v[i] = index,
+            (Self::U16(v), Err(_)) => {
+                let mut wide = Self::widen(v, None);
+                wide[i] = index;
+                *self = Self::U32(wide);
+            }
+            (Self::U32(v), _) => v[i] = index,
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        match self {
+            Self::U16(v) => v.truncate(len),
+            Self::U32(v) => v.truncate(len),
+        }
+    }
+
+    fn widen(narrow: &[u16], next: Option<u32>) -> Vec<u32> {
+        narrow.iter().map(|&i| i.into()).chain(next).collect()
+    }
+
+    /// Calls `seen` with every index, in parallel.
+    pub(crate) fn for_each(&self, seen: impl Fn(u32) + Sync) {
+        match self {
+            Self::U16(v) => v.par_iter().with_min_len(1 << 14).for_each(|&i| seen(i.into())),
+            Self::U32(v) => v.par_iter().with_min_len(1 << 14).for_each(|&i| seen(i)),
+        }
+    }
+
+    /// Replaces every index i by `map[i]`, in the width that a table of `table` coefficients wants.
+    pub(crate) fn remap(self, map: &[u32], table: u64) -> Indices {
+        match (self, Indices::narrow(table)) {
+            (Self::U16(mut v), true) => {
+                v.par_iter_mut().for_each(|i| *i = map[usize::from(*i)] as u16);
+                v.shrink_to_fit();
+                Indices::U16(Store::Owned(v))
+            }
+            (Self::U16(v), false) => {
+                Indices::U32(Store::Owned(v.par_iter().map(|&i| map[usize::from(i)]).collect()))
+            }
+            (Self::U32(v), true) => {
+                Indices::U16(Store::Owned(v.par_iter().map(|&i| map[i as usize] as u16).collect()))
+            }
+            (Self::U32(mut v), false) => {
+                v.par_iter_mut().for_each(|i| *i = map[*i as usize]);
+                v.shrink_to_fit();
+                Indices::U32(Store::Owned(v))
+            }
+        }
+    }
+}
