@@ -1,1 +1,5 @@
-//! (to come)
+//! The service: configuration, memory budget, circuits, jobs, scheduling, and the connections of clients.
+pub mod budget;
+pub mod config;
+pub mod host;
+pub mod units;
