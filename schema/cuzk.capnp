@@ -7,18 +7,25 @@
 # Every request carries an id of the client's choosing; the reply, and any event before it, repeats it.
 # Replies may come in any order. The first request on a connection is `hello`; anything before it, and an
 # unknown version, is refused. A packet that is no valid message is answered with `malformed` (id 0 where
-# the id cannot be read); the connection stays usable.
+# the id cannot be read); the connection stays usable. An empty packet cannot be told from the end of the
+# connection, and ends it.
 #
-# A reply that does not fit a packet comes as `attached`: descriptor 0 is a sealed memfd that holds the
-# whole Reply message, with the same id.
+# A reply that does not fit a packet comes as `attached`: descriptor 0 is a memfd, sealed
+# F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, that holds the whole Reply message, with the same id.
+#
+# Names (of clients and circuits) are 1 to 128 bytes of UTF-8 without control characters.
 
 @0xd4f1c07e9b3a6258;
 
 const protocolVersion :UInt32 = 1;
 const maxPacketBytes :UInt32 = 65536;
 const maxDescriptors :UInt32 = 16;
+const maxAttachedBytes :UInt32 = 67108864;
+const maxNameBytes :UInt32 = 128;
 const maxIdempotencyKeyBytes :UInt32 = 64;
 const maxPartitions :UInt32 = 1024;
+const maxInlineInputBytes :UInt32 = 32768;
+# A result carries a proof's public inputs up to this size.
 
 struct Request {
   id @0 :UInt64;
@@ -37,6 +44,9 @@ struct Request {
     cancel @8 :Data;
     # Cancels a job (its id). Its partitions stop within one step; leases come back.
     status @9 :Void;
+    find @10 :Data;
+    # The job that this idempotency key names, answered by `accepted`: after a lost connection or a crash
+    # of its own, a client learns what the daemon has before it makes a witness again.
   }
 }
 
@@ -65,7 +75,7 @@ struct Hello {
   version @0 :UInt32;
   # The protocol version that the client speaks.
   client @1 :Text;
-  # Name and version of the client program, for logs and status; at most 64 bytes.
+  # Name and version of the client program, for logs and status.
 }
 
 struct Welcome {
@@ -171,7 +181,8 @@ struct Accepted {
 struct AwaitRequest {
   job @0 :Data;
   progress @1 :Bool;
-  # True: a `progress` event for each change of a partition's state.
+  # True: first a `progress` event for each partition with its present state (`missing` ones are to be
+  # submitted), then one for each change of state or stage.
 }
 
 enum PartitionState {
@@ -209,7 +220,7 @@ struct PartitionProof {
   publicInputsHash @1 :Data;
   # 32 bytes: BLAKE3 of the public inputs (without the leading 1), 32-byte little-endian each.
   publicInputs @2 :Data;
-  # The inputs themselves, 32-byte little-endian each; empty where they would not fit a packet.
+  # The inputs themselves, 32-byte little-endian each; empty where they exceed maxInlineInputBytes.
   attempts @3 :UInt32;
   # 1, or 2 after a failed self-check.
   timeline @4 :List(Span);

@@ -23,3 +23,6 @@ pub mod proto;
 pub mod r1cs;
 #[cfg(feature = "client")]
 pub mod shm;
+
+/// What this build is: its version, and the commit it was built from where that is known.
+pub const BUILD_ID: &str = env!("CUZK_BUILD_ID");

@@ -1,0 +1,4 @@
+//! The protocol on real sockets: packets, descriptors, long replies, and every way to send them wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
+mod packets;
+mod support;
