@@ -36,10 +36,11 @@ bench: ## benchmarks; docs/measurements.md says how to read them
 docs: ## man pages, shell completions and the library's documentation, under target/
 	@scripts/install-deps build
 	@cargo build --quiet --bin cuzk
-	@mkdir -p $(PACKAGING)
 	@target/debug/cuzk generate man $(PACKAGING)/man
-	@for shell in bash elvish fish zsh; do \
-		target/debug/cuzk generate completions $$shell $(PACKAGING)/completions; done
+	@mkdir -p $(PACKAGING)/completions
+	@target/debug/cuzk generate completions bash >$(PACKAGING)/completions/cuzk
+	@target/debug/cuzk generate completions zsh >$(PACKAGING)/completions/_cuzk
+	@target/debug/cuzk generate completions fish >$(PACKAGING)/completions/cuzk.fish
 	@cargo doc --quiet --no-deps
 	@echo "man pages and completions: $(PACKAGING); library: target/doc/cuzk/index.html"
 

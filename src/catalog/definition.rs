@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! key = "/var/lib/cuzk/spend.params"     # .params of bellman/bellperson, or .zkey of snarkjs
-//! circuit = "/var/lib/cuzk/spend.cuzk"   # .cuzk or .r1cs; left out for a .zkey, which holds it
+//! circuit = "/var/lib/cuzk/spend.cuzk"   # .cuzk or .r1cs; a .zkey needs none
 //! preload = true                         # load at start (the default), or with the first use
 //! ```
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Where the daemon looks for definitions unless its configuration says otherwise.
+pub const DEFAULT_DIRECTORY: &str = "/etc/cuzk/circuits";
 /// The longest circuit name, in bytes.
 pub const MAX_NAME: usize = 64;
 /// The largest definition file that is read, in bytes.
@@ -24,7 +26,8 @@ const MAX_FILE: u64 = 64 * 1024;
 pub struct CircuitDefinition {
     /// The proving key: bellman/bellperson `.params` or snarkjs `.zkey`.
     pub key: PathBuf,
-    /// The circuit, `.cuzk` or iden3 `.r1cs`; none for a `.zkey`.
+    /// The circuit, `.cuzk` or iden3 `.r1cs`. A `.zkey` needs none; with one, the daemon can name the
+    /// constraint that a bad witness does not satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit: Option<PathBuf>,
     /// Whether the daemon loads the circuit when it starts, rather than with its first use.

@@ -2,13 +2,14 @@
 //! by their first bytes. The key's points are not validated here: see [`crate::formats::validated`].
 use super::CircuitDefinition;
 use crate::{
+    algebra::Fr,
     formats::{self, FormatError},
     groth16::{KeyError, ProvingKey},
-    r1cs::{self, Circuit},
+    r1cs::{self, Circuit, Matrix},
 };
 use std::{
     fs::File,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -24,22 +25,9 @@ pub struct Material {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MaterialError {
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file of another tool is not what it should be.
-    #[error("{}: {source}", path.display())]
-    Format {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: FormatError,
-    },
+    /// A file cannot be read, or is not what its format demands; the message names it.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// A compiled circuit file is not what it should be.
     #[error("{}: {source}", path.display())]
     Circuit {
@@ -62,28 +50,53 @@ pub enum MaterialError {
         /// The key file.
         path: PathBuf,
     },
-    /// A zkey holds its circuit; a second one could only contradict it.
-    #[error("{}: a .zkey holds its circuit, wanted no circuit file beside it, found {}", path.display(), circuit.display())]
-    CircuitUnwanted {
+    /// The circuit file beside a zkey, which holds its circuit's A and B, is another circuit's.
+    #[error("{} is a key of another circuit: row {row} of matrix {matrix} differs from {}", path.display(), circuit.display())]
+    Differs {
         /// The key file.
         path: PathBuf,
-        /// The circuit file that was named.
+        /// The circuit file.
         circuit: PathBuf,
+        /// 'A' or 'B'.
+        matrix: char,
+        /// The first row that differs.
+        row: usize,
     },
 }
 
-/// The first four bytes of a file, or fewer where it has fewer.
-fn magic(path: &Path) -> Result<Vec<u8>, MaterialError> {
-    let failed = |source| MaterialError::Io { path: path.to_owned(), source };
-    let mut bytes = Vec::with_capacity(4);
-    File::open(path).and_then(|f| f.take(4).read_to_end(&mut bytes)).map_err(failed)?;
-    Ok(bytes)
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// snarkjs: a key with its circuit.
+    Zkey,
+    /// iden3: a circuit.
+    R1cs,
+    /// iden3: a witness.
+    Wtns,
+    /// Our own compiled circuit.
+    Cuzk,
+    /// bellman and bellperson: a key. It has no magic: this is what everything else is taken for. (No key
+    /// begins like one of the others: that would be a coordinate above the field's modulus.)
+    Params,
 }
 
-/// Whether the file is a snarkjs `.zkey`; other keys are bellman's, which have no magic (and can never
-/// begin with this one: it would be a coordinate above the field's modulus).
-fn is_zkey(path: &Path) -> Result<bool, MaterialError> {
-    Ok(magic(path)? == b"zkey")
+impl FileKind {
+    /// The kind of the file at `path`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(path: &Path) -> Result<Self, FormatError> {
+        let mut start = Vec::with_capacity(8);
+        let read = File::open(path).and_then(|f| f.take(8).read_to_end(&mut start));
+        read.map_err(FormatError::io(path))?;
+        Ok(match &start[..] {
+            [b'z', b'k', b'e', b'y', ..] => Self::Zkey,
+            [b'r', b'1', b'c', b's', ..] => Self::R1cs,
+            [b'w', b't', b'n', b's', ..] => Self::Wtns,
+            [b'c', b'u', b'z', b'k', ..] => Self::Cuzk,
+            _ => Self::Params,
+        })
+    }
 }
 
 /// Opens a circuit: iden3 `.r1cs`, `.zkey` or our own `.cuzk`.
@@ -91,10 +104,10 @@ fn is_zkey(path: &Path) -> Result<bool, MaterialError> {
 /// # Errors
 /// [`MaterialError`], naming the file.
 pub fn open_circuit(path: &Path) -> Result<Circuit, MaterialError> {
-    let format = |source| MaterialError::Format { path: path.to_owned(), source };
-    match &magic(path)?[..] {
-        b"r1cs" => formats::iden3_r1cs::read(path).map_err(format),
-        b"zkey" => Ok(formats::zkey::open(path).map_err(format)?.1),
+    match FileKind::of(path)? {
+        FileKind::R1cs => Ok(formats::iden3_r1cs::read(path)?),
+        FileKind::Zkey => Ok(formats::zkey::open(path)?.1),
+        // Ours says best what is wrong with a file that is none.
         _ => {
             r1cs::file::open(path).map_err(|source| MaterialError::Circuit { path: path.to_owned(), source })
         }
@@ -110,31 +123,50 @@ impl Material {
         Self::open(&definition.key, definition.circuit.as_deref())
     }
 
-    /// Opens a key and its circuit and checks their counts against each other.
+    /// Opens a key and its circuit and checks them against each other. A zkey holds matrices A and B and
+    /// needs no circuit file; with one, C is known too, and a failure can be explained.
     ///
     /// # Errors
     /// [`MaterialError`], naming the file at fault.
     pub fn open(key: &Path, circuit: Option<&Path>) -> Result<Self, MaterialError> {
-        let format = |source| MaterialError::Format { path: key.to_owned(), source };
-        let (key_read, circuit) = match (is_zkey(key)?, circuit) {
-            (true, None) => formats::zkey::open(key).map_err(format)?,
-            (true, Some(circuit)) => {
-                return Err(MaterialError::CircuitUnwanted {
-                    path: key.to_owned(),
-                    circuit: circuit.to_owned(),
-                });
+        let material = match (FileKind::of(key)?, circuit) {
+            (FileKind::Zkey, None) => Self::open_zkey(key)?,
+            (FileKind::Zkey, Some(path)) => {
+                let inside = Self::open_zkey(key)?;
+                let circuit = open_circuit(path)?;
+                if let Some((matrix, row)) = first_difference(&inside.circuit, &circuit) {
+                    let (path, circuit) = (key.to_owned(), path.to_owned());
+                    return Err(MaterialError::Differs { path, circuit, matrix, row });
+                }
+                Self { circuit, key: inside.key }
             }
-            (false, None) => return Err(MaterialError::CircuitMissing { path: key.to_owned() }),
-            (false, Some(circuit)) => {
+            (_, None) => return Err(MaterialError::CircuitMissing { path: key.to_owned() }),
+            (_, Some(circuit)) => {
                 let circuit = open_circuit(circuit)?;
-                (formats::bellman::open_params(key, &circuit).map_err(format)?, circuit)
+                Self { key: formats::bellman::open_params(key, &circuit)?, circuit }
             }
         };
-        key_read
-            .check_circuit(&circuit)
-            .map_err(|source| MaterialError::Mismatch { path: key.to_owned(), source })?;
-        Ok(Self { circuit, key: key_read })
+        let checked = material.key.check_circuit(&material.circuit);
+        checked.map_err(|source| MaterialError::Mismatch { path: key.to_owned(), source })?;
+        Ok(material)
     }
+
+    fn open_zkey(path: &Path) -> Result<Self, MaterialError> {
+        let (key, circuit) = formats::zkey::open(path)?;
+        Ok(Self { circuit, key })
+    }
+}
+
+/// The first row in which A or B of two circuits differ.
+fn first_difference(x: &Circuit, y: &Circuit) -> Option<(char, usize)> {
+    let values = |circuit: &Circuit, matrix: &Matrix, row: usize| -> Vec<(u32, Fr)> {
+        let coefficient = |(column, i): (u32, u32)| (column, circuit.coefficients()[i as usize]);
+        matrix.row(row).map(coefficient).collect()
+    };
+    let differs = |a: &Matrix, b: &Matrix| {
+        (0..a.rows().max(b.rows())).find(|&row| values(x, a, row) != values(y, b, row))
+    };
+    differs(x.a(), y.a()).map(|row| ('A', row)).or_else(|| differs(x.b(), y.b()).map(|row| ('B', row)))
 }
 
 #[cfg(test)]
@@ -145,17 +177,30 @@ mod tests {
     fn names_the_file_that_is_absent() {
         let absent = Path::new("/nonexistent/k.params");
         let error = Material::open(absent, Some(Path::new("/nonexistent/c.cuzk"))).err().unwrap();
-        assert!(matches!(&error, MaterialError::Io { path, .. } if path == absent), "{error}");
+        assert!(error.to_string().contains("/nonexistent/k.params"), "{error}");
     }
 
     #[test]
-    fn a_zkey_stands_alone_and_other_keys_do_not() {
+    fn a_bellman_key_needs_a_circuit() {
         let dir = tempfile::tempdir().unwrap();
-        let (zkey, params) = (dir.path().join("k.zkey"), dir.path().join("k.params"));
-        std::fs::write(&zkey, b"zkey....").unwrap();
+        let params = dir.path().join("k.params");
         std::fs::write(&params, b"\x01").unwrap();
-        let other = Some(Path::new("c.cuzk"));
-        assert!(matches!(Material::open(&zkey, other), Err(MaterialError::CircuitUnwanted { .. })));
         assert!(matches!(Material::open(&params, None), Err(MaterialError::CircuitMissing { .. })));
+    }
+
+    #[test]
+    fn kinds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        for (start, kind) in [
+            ("zkey\x01", FileKind::Zkey),
+            ("r1cs", FileKind::R1cs),
+            ("wtns\0\0\0\0\0\0", FileKind::Wtns),
+            ("zke", FileKind::Params),
+            ("", FileKind::Params),
+        ] {
+            std::fs::write(&path, start).unwrap();
+            assert_eq!(FileKind::of(&path).unwrap(), kind, "{start:?}");
+        }
     }
 }
