@@ -15,6 +15,7 @@ pub struct CancelToken(Arc<AtomicBool>);
 pub struct Cancelled;
 
 impl CancelToken {
+    /// Not raised.
     pub fn new() -> Self {
         Self::default()
     }
@@ -24,6 +25,7 @@ impl CancelToken {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Has it been raised?
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

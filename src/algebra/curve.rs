@@ -1,144 +1,296 @@
-//! The two groups of BLS12-381 over blst, and the encodings of their points.
-use super::Fr;
+//! The two groups of BLS12-381 over blst.
+use super::{BaseField, Fr, PointError, encoding};
+use blst::{blst_fp, blst_fp2};
+use rayon::prelude::*;
 
 /// Affine point; all-zero coordinates are the point at infinity (blst's convention).
 /// The in-memory form is x, y (G2: x.c0, x.c1, y.c0, y.c1), Montgomery with R = 2^384, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct G1Affine(pub(crate) blst::blst_p1_affine);
+
+/// As [`G1Affine`], over Fp2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct G2Affine(pub(crate) blst::blst_p2_affine);
-#[derive(Clone, Copy, Default)]
+
+/// Jacobian coordinates: (X/Z², Y/Z³); Z = 0 is the point at infinity.
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct G1Projective(pub(crate) blst::blst_p1);
-#[derive(Clone, Copy, Default)]
+
+/// As [`G1Projective`], over Fp2.
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct G2Projective(pub(crate) blst::blst_p2);
+
+/// The group of y² = x³ + 4 over Fp.
 pub struct G1;
+/// The group of y² = x³ + 4(u + 1) over Fp2.
 pub struct G2;
 
-/// Why bytes are not an acceptable point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PointError {
-    #[error("the encoding's flag bits are {found:#05b}, wanted {wanted:#05b}")]
-    Flags { found: u8, wanted: u8 },
-    #[error("a coordinate is not below the field's modulus")]
-    NotCanonical,
-    #[error("the point is not on the curve")]
-    NotOnCurve,
-    #[error("the point is not in the prime-order subgroup")]
-    NotInSubgroup,
-    #[error("the point is at infinity")]
-    Infinity,
-}
-
 /// One of the two groups.
+///
+/// Group operations are complete (equal points, opposite points, infinity) and take points on the curve, also
+/// outside the subgroup.
 pub trait Curve: Sized + Send + Sync + 'static {
     /// "G1" or "G2", for messages.
     const NAME: &'static str;
     /// Bytes of an uncompressed point (96, 192); a compressed one takes half.
     const UNCOMPRESSED: usize;
+    /// The coordinates' field.
+    type Field: BaseField;
+    /// (x, y), or infinity.
     type Affine: Copy + Clone + PartialEq + Eq + Default + Send + Sync + std::fmt::Debug + 'static;
-    type Projective: Copy + Clone + Send + Sync + 'static;
+    /// A point without its inversion; compares as a point.
+    type Projective: Copy + Clone + PartialEq + Eq + Default + Send + Sync + std::fmt::Debug + 'static;
+
+    /// The standard generator of the subgroup.
     fn generator() -> Self::Affine;
+    /// All coordinates zero.
     fn is_infinity(p: &Self::Affine) -> bool;
+    /// Satisfies the curve's equation (infinity is taken to).
     fn on_curve(p: &Self::Affine) -> bool;
-    /// In the subgroup of order r (infinity is).
+    /// In the subgroup of order r (infinity is); for points on the curve.
     fn in_subgroup(p: &Self::Affine) -> bool;
+    /// x and y; zeros for infinity.
+    fn coordinates(p: &Self::Affine) -> (&Self::Field, &Self::Field);
+    /// No checks.
+    fn from_coordinates(x: Self::Field, y: Self::Field) -> Self::Affine;
+
     /// Zcash uncompressed encoding (big-endian, three flag bits). Checks flags, coordinates and that
-    /// the point is on the curve; not the subgroup.
-    fn from_uncompressed(bytes: &[u8]) -> Result<Self::Affine, PointError>;
-    fn to_uncompressed(p: &Self::Affine, out: &mut [u8]);
-    /// Zcash compressed encoding; checks everything, the subgroup too.
-    fn from_compressed(bytes: &[u8]) -> Result<Self::Affine, PointError>;
+    /// the point is on the curve; not the subgroup. Infinity is accepted.
+    fn from_uncompressed(bytes: &[u8]) -> Result<Self::Affine, PointError> {
+        encoding::from_uncompressed::<Self>(bytes)
+    }
+    /// Zcash uncompressed encoding.
+    ///
+    /// # Panics
+    /// Unless `out` has `UNCOMPRESSED` bytes.
+    fn to_uncompressed(p: &Self::Affine, out: &mut [u8]) {
+        encoding::to_uncompressed::<Self>(p, out)
+    }
+    /// Zcash compressed encoding; checks everything, the subgroup too. Infinity is accepted.
+    fn from_compressed(bytes: &[u8]) -> Result<Self::Affine, PointError> {
+        encoding::from_compressed::<Self>(bytes)
+    }
+    /// Zcash compressed encoding.
+    ///
+    /// # Panics
+    /// Unless `out` has `UNCOMPRESSED` / 2 bytes.
     fn to_compressed(p: &Self::Affine, out: &mut [u8]);
+    /// The compressed encoding of a finite point whose flags and x have been checked: solves for y.
+    fn decompress(bytes: &[u8]) -> Option<Self::Affine>;
     /// Little-endian Montgomery coordinates as snarkjs stores them; all zero is infinity. Checks
     /// coordinates and that the point is on the curve.
-    fn from_montgomery_le(bytes: &[u8]) -> Result<Self::Affine, PointError>;
-    fn to_montgomery_le(p: &Self::Affine, out: &mut [u8]);
-    /// Coordinates as canonical big-endian integers, 48 bytes each: x, y (G2: x.c0, x.c1, y.c0, y.c1).
-    fn coordinates_be(p: &Self::Affine) -> Vec<[u8; 48]>;
-    fn from_coordinates_be(c: &[[u8; 48]]) -> Result<Self::Affine, PointError>;
-    fn identity() -> Self::Projective;
+    fn from_montgomery_le(bytes: &[u8]) -> Result<Self::Affine, PointError> {
+        encoding::from_montgomery_le::<Self>(bytes)
+    }
+    /// snarkjs' encoding.
+    ///
+    /// # Panics
+    /// Unless `out` has `UNCOMPRESSED` bytes.
+    fn to_montgomery_le(p: &Self::Affine, out: &mut [u8]) {
+        encoding::to_montgomery_le::<Self>(p, out)
+    }
+    /// Coordinates as canonical big-endian integers, 48 bytes each: x, y (G2: x.c0, x.c1, y.c0, y.c1);
+    /// zeros for infinity.
+    fn coordinates_be(p: &Self::Affine) -> Vec<[u8; 48]> {
+        encoding::coordinates_be::<Self>(p)
+    }
+    /// The reverse; checks coordinates and that the point is on the curve.
+    fn from_coordinates_be(c: &[[u8; 48]]) -> Result<Self::Affine, PointError> {
+        encoding::from_coordinates_be::<Self>(c)
+    }
+
+    /// Infinity.
+    fn identity() -> Self::Projective {
+        Self::Projective::default()
+    }
+    /// The same point with Z = 1 (or 0).
     fn to_projective(p: &Self::Affine) -> Self::Projective;
+    /// The same point; one inversion.
     fn to_affine(p: &Self::Projective) -> Self::Affine;
+    /// The same points, all at the price of a few inversions, in parallel.
     fn batch_to_affine(p: &[Self::Projective]) -> Vec<Self::Affine>;
+    /// a + b.
     fn add(a: &Self::Projective, b: &Self::Projective) -> Self::Projective;
+    /// a + b.
     fn add_affine(a: &Self::Projective, b: &Self::Affine) -> Self::Projective;
+    /// 2a.
+    fn double(a: &Self::Projective) -> Self::Projective;
+    /// -a.
     fn neg(a: &Self::Affine) -> Self::Affine;
+    /// s · a.
     fn mul(a: &Self::Projective, s: &Fr) -> Self::Projective;
 }
 
 macro_rules! group {
-    ($g:ident, $a:ident, $p:ident, $n:literal, $u:literal) => {
-        impl Curve for $g {
-            const NAME: &'static str = $n;
-            const UNCOMPRESSED: usize = $u;
-            type Affine = $a;
-            type Projective = $p;
-            fn generator() -> $a {
-                todo!()
+    (
+        $group:ident, $affine:ident, $projective:ident, $name:literal, $uncompressed:literal, $field:ty,
+        $raw_affine:ident, $raw:ident, $is_equal:ident, $generator:ident, $on_curve:ident, $in_subgroup:ident,
+        $compress:ident, $uncompress:ident, $from_affine:ident, $to_affine:ident, $batch_to_affine:ident,
+        $add:ident, $add_affine:ident, $double:ident, $mult:ident
+    ) => {
+        impl PartialEq for $projective {
+            fn eq(&self, o: &Self) -> bool {
+                // SAFETY: reads two initialised points.
+                unsafe { blst::$is_equal(&self.0, &o.0) }
             }
-            fn is_infinity(_p: &$a) -> bool {
-                todo!()
+        }
+        impl Eq for $projective {}
+
+        impl Curve for $group {
+            const NAME: &'static str = $name;
+            const UNCOMPRESSED: usize = $uncompressed;
+            type Field = $field;
+            type Affine = $affine;
+            type Projective = $projective;
+
+            fn generator() -> $affine {
+                // SAFETY: points to a constant of blst's.
+                $affine(unsafe { *blst::$generator() })
             }
-            fn on_curve(_p: &$a) -> bool {
-                todo!()
+            #[inline(always)]
+            fn is_infinity(p: &$affine) -> bool {
+                p.0.x.is_zero() && p.0.y.is_zero()
             }
-            fn in_subgroup(_p: &$a) -> bool {
-                todo!()
+            fn on_curve(p: &$affine) -> bool {
+                // SAFETY: reads an initialised point.
+                unsafe { blst::$on_curve(&p.0) }
             }
-            fn from_uncompressed(_b: &[u8]) -> Result<$a, PointError> {
-                todo!()
+            fn in_subgroup(p: &$affine) -> bool {
+                // SAFETY: reads an initialised point.
+                unsafe { blst::$in_subgroup(&p.0) }
             }
-            fn to_uncompressed(_p: &$a, _out: &mut [u8]) {
-                todo!()
+            #[inline(always)]
+            fn coordinates(p: &$affine) -> (&$field, &$field) {
+                (&p.0.x, &p.0.y)
             }
-            fn from_compressed(_b: &[u8]) -> Result<$a, PointError> {
-                todo!()
+            #[inline(always)]
+            fn from_coordinates(x: $field, y: $field) -> $affine {
+                $affine(blst::$raw_affine { x, y })
             }
-            fn to_compressed(_p: &$a, _out: &mut [u8]) {
-                todo!()
+            fn to_compressed(p: &$affine, out: &mut [u8]) {
+                let mut bytes = [0; $uncompressed / 2];
+                // SAFETY: writes as many bytes as the array has.
+                unsafe { blst::$compress(bytes.as_mut_ptr(), &p.0) };
+                out.copy_from_slice(&bytes);
             }
-            fn from_montgomery_le(_b: &[u8]) -> Result<$a, PointError> {
-                todo!()
+            fn decompress(bytes: &[u8]) -> Option<$affine> {
+                let bytes: &[u8; $uncompressed / 2] = bytes.try_into().ok()?;
+                let mut out = blst::$raw_affine::default();
+                // SAFETY: reads as many bytes as the array has and writes one point.
+                let found = unsafe { blst::$uncompress(&mut out, bytes.as_ptr()) };
+                // A zero x is on the curve of G1, but blst tells at once that it is not in the subgroup.
+                let on_curve =
+                    matches!(found, blst::BLST_ERROR::BLST_SUCCESS | blst::BLST_ERROR::BLST_POINT_NOT_IN_GROUP);
+                on_curve.then_some($affine(out))
             }
-            fn to_montgomery_le(_p: &$a, _out: &mut [u8]) {
-                todo!()
+            fn to_projective(p: &$affine) -> $projective {
+                let mut out = blst::$raw::default();
+                // SAFETY: reads an initialised point and writes one.
+                unsafe { blst::$from_affine(&mut out, &p.0) };
+                $projective(out)
             }
-            fn coordinates_be(_p: &$a) -> Vec<[u8; 48]> {
-                todo!()
+            fn to_affine(p: &$projective) -> $affine {
+                let mut out = blst::$raw_affine::default();
+                // SAFETY: reads an initialised point and writes one.
+                unsafe { blst::$to_affine(&mut out, &p.0) };
+                $affine(out)
             }
-            fn from_coordinates_be(_c: &[[u8; 48]]) -> Result<$a, PointError> {
-                todo!()
+            fn batch_to_affine(p: &[$projective]) -> Vec<$affine> {
+                let mut out = vec![$affine::default(); p.len()];
+                out.par_chunks_mut(BATCH_TO_AFFINE).zip(p.par_chunks(BATCH_TO_AFFINE)).for_each(|(out, p)| {
+                    // A null second pointer says that the points are contiguous.
+                    let points = [p.as_ptr().cast::<blst::$raw>(), std::ptr::null()];
+                    // SAFETY: both slices have p.len() points, in blst's own layout (transparent wrappers),
+                    // and p.len() is at least 1.
+                    unsafe {
+                        blst::$batch_to_affine(out.as_mut_ptr().cast::<blst::$raw_affine>(), points.as_ptr(), p.len())
+                    };
+                });
+                out
             }
-            fn identity() -> $p {
-                todo!()
+            fn add(a: &$projective, b: &$projective) -> $projective {
+                let mut out = blst::$raw::default();
+                // SAFETY: reads two initialised points and writes one.
+                unsafe { blst::$add(&mut out, &a.0, &b.0) };
+                $projective(out)
             }
-            fn to_projective(_p: &$a) -> $p {
-                todo!()
+            fn add_affine(a: &$projective, b: &$affine) -> $projective {
+                let mut out = blst::$raw::default();
+                // SAFETY: reads two initialised points and writes one.
+                unsafe { blst::$add_affine(&mut out, &a.0, &b.0) };
+                $projective(out)
             }
-            fn to_affine(_p: &$p) -> $a {
-                todo!()
+            fn double(a: &$projective) -> $projective {
+                let mut out = blst::$raw::default();
+                // SAFETY: reads an initialised point and writes one.
+                unsafe { blst::$double(&mut out, &a.0) };
+                $projective(out)
             }
-            fn batch_to_affine(_p: &[$p]) -> Vec<$a> {
-                todo!()
+            #[inline(always)]
+            fn neg(a: &$affine) -> $affine {
+                $affine(blst::$raw_affine { x: a.0.x, y: a.0.y.neg() })
             }
-            fn add(_a: &$p, _b: &$p) -> $p {
-                todo!()
-            }
-            fn add_affine(_a: &$p, _b: &$a) -> $p {
-                todo!()
-            }
-            fn neg(_a: &$a) -> $a {
-                todo!()
-            }
-            fn mul(_a: &$p, _s: &Fr) -> $p {
-                todo!()
+            fn mul(a: &$projective, s: &Fr) -> $projective {
+                let scalar = zeroize::Zeroizing::new(s.to_le_bytes());
+                let mut out = blst::$raw::default();
+                // SAFETY: reads one initialised point and 32 bytes, and writes one point.
+                unsafe { blst::$mult(&mut out, &a.0, scalar.as_ptr(), 255) };
+                $projective(out)
             }
         }
     };
 }
-group!(G1, G1Affine, G1Projective, "G1", 96);
-group!(G2, G2Affine, G2Projective, "G2", 192);
+
+/// Points per inversion.
+const BATCH_TO_AFFINE: usize = 512;
+
+group!(
+    G1,
+    G1Affine,
+    G1Projective,
+    "G1",
+    96,
+    blst_fp,
+    blst_p1_affine,
+    blst_p1,
+    blst_p1_is_equal,
+    blst_p1_affine_generator,
+    blst_p1_affine_on_curve,
+    blst_p1_affine_in_g1,
+    blst_p1_affine_compress,
+    blst_p1_uncompress,
+    blst_p1_from_affine,
+    blst_p1_to_affine,
+    blst_p1s_to_affine,
+    blst_p1_add_or_double,
+    blst_p1_add_or_double_affine,
+    blst_p1_double,
+    blst_p1_mult
+);
+group!(
+    G2,
+    G2Affine,
+    G2Projective,
+    "G2",
+    192,
+    blst_fp2,
+    blst_p2_affine,
+    blst_p2,
+    blst_p2_is_equal,
+    blst_p2_affine_generator,
+    blst_p2_affine_on_curve,
+    blst_p2_affine_in_g2,
+    blst_p2_affine_compress,
+    blst_p2_uncompress,
+    blst_p2_from_affine,
+    blst_p2_to_affine,
+    blst_p2s_to_affine,
+    blst_p2_add_or_double,
+    blst_p2_add_or_double_affine,
+    blst_p2_double,
+    blst_p2_mult
+);

@@ -1,12 +1,13 @@
 //! The scalar field of BLS12-381: [`Fr`] in Montgomery form, [`Canonical`] as a plain integer.
 //!
 //! The prover's pipeline (evaluation, transforms, digits of an MSM) runs on `Canonical` values:
-//! a Montgomery coefficient times a canonical value is a canonical product.
-use std::ops::{Add, Mul, Neg, Sub};
-
-/// r, little-endian limbs.
-pub const MODULUS: [u64; 4] =
-    [0xffff_ffff_0000_0001, 0x53bd_a402_fffe_5bfe, 0x3339_d808_09a1_d805, 0x73ed_a753_299d_7d48];
+//! a Montgomery coefficient times a canonical value is a canonical product. Arithmetic is in [`super::limbs`].
+pub use super::limbs::MODULUS;
+use super::limbs::{self, R, R2, R3};
+use std::{
+    fmt, io,
+    ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign},
+};
 
 /// A field element in Montgomery form (R = 2^256).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -18,121 +19,387 @@ pub struct Fr(pub(crate) blst::blst_fr);
 #[repr(transparent)]
 pub struct Canonical(pub(crate) [u64; 4]);
 
+impl zeroize::DefaultIsZeroes for Fr {}
+impl zeroize::DefaultIsZeroes for Canonical {}
+
 impl Fr {
-    pub const ZERO: Self = Self(blst::blst_fr { l: [0; 4] });
-    pub const ONE: Self = Self(blst::blst_fr { l: [0; 4] }); // to be filled in
-    pub fn from_u64(_v: u64) -> Self {
-        todo!()
+    /// 0.
+    pub const ZERO: Self = Self::raw([0; 4]);
+    /// 1.
+    pub const ONE: Self = Self::raw(R);
+
+    #[inline(always)]
+    pub(crate) const fn raw(l: [u64; 4]) -> Self {
+        Self(blst::blst_fr { l })
     }
-    pub fn from_canonical(_c: Canonical) -> Self {
-        todo!()
+
+    /// v as a field element.
+    pub const fn from_u64(v: u64) -> Self {
+        Self::raw(limbs::mul([v, 0, 0, 0], R2))
     }
+
+    /// Into Montgomery form.
+    #[inline]
+    pub fn from_canonical(c: Canonical) -> Self {
+        Self::raw(limbs::mul(c.0, R2))
+    }
+
+    /// Out of Montgomery form.
+    #[inline]
     pub fn to_canonical(self) -> Canonical {
-        todo!()
+        Canonical(limbs::mul(self.0.l, [1, 0, 0, 0]))
     }
+
     /// None when the integer is not below r.
-    pub fn from_le_bytes(_b: &[u8; 32]) -> Option<Self> {
-        todo!()
+    pub fn from_le_bytes(b: &[u8; 32]) -> Option<Self> {
+        Canonical::from_le_bytes(b).map(Self::from_canonical)
     }
+
+    /// The canonical integer, little-endian.
     pub fn to_le_bytes(self) -> [u8; 32] {
-        todo!()
+        self.to_canonical().to_le_bytes()
     }
-    /// Limbs of value * 2^256 mod r. None when not below r.
-    pub fn from_montgomery_limbs(_l: [u64; 4]) -> Option<Self> {
-        todo!()
+
+    /// Limbs of value · 2^256 mod r. None when not below r.
+    pub fn from_montgomery_limbs(l: [u64; 4]) -> Option<Self> {
+        limbs::below_modulus(l).then_some(Self::raw(l))
     }
+
+    /// Limbs of value · 2^256 mod r.
     pub fn montgomery_limbs(self) -> [u64; 4] {
         self.0.l
     }
+
+    /// Is it 0?
     pub fn is_zero(self) -> bool {
         self.0.l == [0; 4]
     }
+
+    /// self².
+    #[inline]
     pub fn square(self) -> Self {
-        todo!()
+        self * self
     }
-    pub fn pow(self, _e: &[u64]) -> Self {
-        todo!()
+
+    /// `exponent` in little-endian limbs. Not constant-time in the exponent.
+    pub fn pow(self, exponent: &[u64]) -> Self {
+        let mut result = Self::ONE;
+        for limb in exponent.iter().rev() {
+            for bit in (0..64).rev() {
+                result = result.square();
+                if limb >> bit & 1 == 1 {
+                    result *= self;
+                }
+            }
+        }
+        result
     }
+
     /// None for zero.
     pub fn inverse(self) -> Option<Self> {
-        todo!()
+        if self.is_zero() {
+            return None;
+        }
+        let mut out = blst::blst_fr::default();
+        // SAFETY: both point to initialised field elements.
+        unsafe { blst::blst_fr_eucl_inverse(&mut out, &self.0) };
+        Some(Self(out))
     }
+
+    /// Replaces every nonzero element by its inverse and leaves zeros: one inversion for all.
+    pub fn batch_inverse(values: &mut [Self]) {
+        let mut product = Self::ONE;
+        let mut prefixes = Vec::with_capacity(values.len());
+        for v in values.iter().filter(|v| !v.is_zero()) {
+            prefixes.push(product);
+            product *= *v;
+        }
+        // A product of nonzero elements is not zero.
+        let mut inverse = product.inverse().unwrap_or_default();
+        for v in values.iter_mut().filter(|v| !v.is_zero()).rev() {
+            if let Some(prefix) = prefixes.pop() {
+                let inverted = inverse * prefix;
+                inverse *= *v;
+                *v = inverted;
+            }
+        }
+    }
+
     /// Uniform, from the operating system.
-    pub fn random() -> std::io::Result<Self> {
-        todo!()
+    pub fn random() -> io::Result<Self> {
+        let mut wide = zeroize::Zeroizing::new([0u8; 64]);
+        getrandom::fill(wide.as_mut())?;
+        Ok(Self::from_wide_le_bytes(&wide))
     }
+
     /// 64 bytes, little-endian, reduced mod r (uniform for uniform input).
-    pub fn from_wide_le_bytes(_b: &[u8; 64]) -> Self {
-        todo!()
+    pub fn from_wide_le_bytes(b: &[u8; 64]) -> Self {
+        let mut halves = [[0; 4]; 2];
+        for (half, bytes) in halves.iter_mut().zip(b.as_chunks::<32>().0) {
+            *half = limbs::reduce_any(limbs::from_le_bytes(bytes));
+        }
+        Self::raw(limbs::add(limbs::mul(halves[0], R2), limbs::mul(halves[1], R3)))
     }
 }
+
 impl Canonical {
+    /// 0.
     pub const ZERO: Self = Self([0; 4]);
+    /// 1.
     pub const ONE: Self = Self([1, 0, 0, 0]);
+
     /// None when not below r.
-    pub fn new(_limbs: [u64; 4]) -> Option<Self> {
-        todo!()
+    pub fn new(limbs: [u64; 4]) -> Option<Self> {
+        limbs::below_modulus(limbs).then_some(Self(limbs))
     }
-    pub fn from_le_bytes(_b: &[u8; 32]) -> Option<Self> {
-        todo!()
+
+    /// v, which is below r.
+    pub const fn from_u64(v: u64) -> Self {
+        Self([v, 0, 0, 0])
     }
+
+    /// None when not below r.
+    pub fn from_le_bytes(b: &[u8; 32]) -> Option<Self> {
+        Self::new(limbs::from_le_bytes(b))
+    }
+
+    /// Little-endian limbs.
     pub fn limbs(self) -> [u64; 4] {
         self.0
     }
+
+    /// Is it 0?
+    pub fn is_zero(self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// 32 bytes, little-endian.
     pub fn to_le_bytes(self) -> [u8; 32] {
-        todo!()
+        let mut out = [0; 32];
+        for (chunk, limb) in out.chunks_exact_mut(8).zip(self.0) {
+            chunk.copy_from_slice(&limb.to_le_bytes());
+        }
+        out
     }
 }
-impl std::fmt::Debug for Fr {
-    fn fmt(&self, _f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        todo!()
+
+/// The canonical integer in hexadecimal.
+impl fmt::Debug for Canonical {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d] = self.0;
+        write!(f, "0x{d:016x}{c:016x}{b:016x}{a:016x}")
     }
 }
-impl std::fmt::Debug for Canonical {
-    fn fmt(&self, _f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        todo!()
+
+/// The canonical integer in hexadecimal.
+impl fmt::Debug for Fr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_canonical(), f)
     }
 }
+
 impl Add for Fr {
     type Output = Self;
-    fn add(self, _o: Self) -> Self {
-        todo!()
+    #[inline(always)]
+    fn add(self, o: Self) -> Self {
+        Self::raw(limbs::add(self.0.l, o.0.l))
     }
 }
+
 impl Sub for Fr {
     type Output = Self;
-    fn sub(self, _o: Self) -> Self {
-        todo!()
+    #[inline(always)]
+    fn sub(self, o: Self) -> Self {
+        Self::raw(limbs::sub(self.0.l, o.0.l))
     }
 }
+
 impl Mul for Fr {
     type Output = Self;
-    fn mul(self, _o: Self) -> Self {
-        todo!()
+    #[inline(always)]
+    fn mul(self, o: Self) -> Self {
+        Self::raw(limbs::mul(self.0.l, o.0.l))
     }
 }
+
 impl Neg for Fr {
     type Output = Self;
+    #[inline(always)]
     fn neg(self) -> Self {
-        todo!()
+        Self::ZERO - self
     }
 }
+
 /// Montgomery × canonical = canonical.
 impl Mul<Canonical> for Fr {
     type Output = Canonical;
-    fn mul(self, _o: Canonical) -> Canonical {
-        todo!()
+    #[inline(always)]
+    fn mul(self, o: Canonical) -> Canonical {
+        Canonical(limbs::mul(self.0.l, o.0))
     }
 }
+
 impl Add for Canonical {
     type Output = Self;
-    fn add(self, _o: Self) -> Self {
-        todo!()
+    #[inline(always)]
+    fn add(self, o: Self) -> Self {
+        Self(limbs::add(self.0, o.0))
     }
 }
+
 impl Sub for Canonical {
     type Output = Self;
-    fn sub(self, _o: Self) -> Self {
-        todo!()
+    #[inline(always)]
+    fn sub(self, o: Self) -> Self {
+        Self(limbs::sub(self.0, o.0))
+    }
+}
+
+impl Neg for Canonical {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::ZERO - self
+    }
+}
+
+impl AddAssign for Fr {
+    #[inline(always)]
+    fn add_assign(&mut self, o: Self) {
+        *self = *self + o;
+    }
+}
+
+impl SubAssign for Fr {
+    #[inline(always)]
+    fn sub_assign(&mut self, o: Self) {
+        *self = *self - o;
+    }
+}
+
+impl MulAssign for Fr {
+    #[inline(always)]
+    fn mul_assign(&mut self, o: Self) {
+        *self = *self * o;
+    }
+}
+
+impl AddAssign for Canonical {
+    #[inline(always)]
+    fn add_assign(&mut self, o: Self) {
+        *self = *self + o;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ark_ff::{BigInteger, Field, PrimeField};
+    use proptest::prelude::*;
+
+    type Reference = ark_bls12_381::Fr;
+
+    fn reference(x: Fr) -> Reference {
+        Reference::from_le_bytes_mod_order(&x.to_le_bytes())
+    }
+
+    fn same(x: Fr, r: Reference) -> bool {
+        x.to_le_bytes().as_slice() == r.into_bigint().to_bytes_le()
+    }
+
+    fn any_fr() -> impl Strategy<Value = Fr> {
+        let edge = prop::sample::select(vec![
+            Fr::ZERO,
+            Fr::ONE,
+            -Fr::ONE,
+            Fr::from_u64(u64::MAX),
+            // Montgomery limbs at the edges.
+            Fr::raw([1, 0, 0, 0]),
+            Fr::raw([MODULUS[0] - 1, MODULUS[1], MODULUS[2], MODULUS[3]]),
+            Fr::raw([u64::MAX, u64::MAX, u64::MAX, MODULUS[3] - 1]),
+        ]);
+        let wide = (any::<[u8; 32]>(), any::<[u8; 32]>()).prop_map(|(a, b)| {
+            let mut w = [0; 64];
+            w[..32].copy_from_slice(&a);
+            w[32..].copy_from_slice(&b);
+            Fr::from_wide_le_bytes(&w)
+        });
+        prop_oneof![1 => edge, 3 => wide]
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_another_implementation(a in any_fr(), b in any_fr(), e in any::<[u64; 2]>()) {
+            let (ra, rb) = (reference(a), reference(b));
+            prop_assert!(same(a + b, ra + rb));
+            prop_assert!(same(a - b, ra - rb));
+            prop_assert!(same(a * b, ra * rb));
+            prop_assert!(same(-a, -ra));
+            prop_assert!(same(a.square(), ra * ra));
+            prop_assert!(same(a.pow(&e), ra.pow(e)));
+            prop_assert_eq!(a.inverse().is_none(), a.is_zero());
+            if let Some(inverse) = a.inverse() {
+                prop_assert_eq!(inverse * a, Fr::ONE);
+            }
+        }
+
+        #[test]
+        fn canonical_arithmetic_is_the_field_s(a in any_fr(), b in any_fr()) {
+            let (ca, cb) = (a.to_canonical(), b.to_canonical());
+            prop_assert_eq!(a * cb, (a * b).to_canonical());
+            prop_assert_eq!(ca + cb, (a + b).to_canonical());
+            prop_assert_eq!(ca - cb, (a - b).to_canonical());
+            prop_assert_eq!(-ca, (-a).to_canonical());
+            prop_assert_eq!(Fr::from_canonical(ca), a);
+            prop_assert_eq!(Fr::from_le_bytes(&a.to_le_bytes()), Some(a));
+            prop_assert_eq!(Fr::from_montgomery_limbs(a.montgomery_limbs()), Some(a));
+        }
+
+        #[test]
+        fn wide_bytes_are_reduced(low in any::<[u8; 32]>(), high in any::<[u8; 32]>()) {
+            let wide = [low, high].concat();
+            let found = Fr::from_wide_le_bytes(wide.as_slice().try_into().unwrap());
+            prop_assert!(same(found, Reference::from_le_bytes_mod_order(&wide)));
+        }
+
+        #[test]
+        fn batch_inverse_inverts_all(values in prop::collection::vec(any_fr(), 0..40)) {
+            let mut inverted = values.clone();
+            Fr::batch_inverse(&mut inverted);
+            for (v, i) in values.iter().zip(inverted) {
+                prop_assert_eq!(v.inverse().unwrap_or_default(), i);
+            }
+        }
+    }
+
+    #[test]
+    fn all_ones_reduce() {
+        let wide = [0xff; 64];
+        assert!(same(Fr::from_wide_le_bytes(&wide), Reference::from_le_bytes_mod_order(&wide)));
+    }
+
+    #[test]
+    fn integers_from_r_on_are_refused() {
+        let mut largest = MODULUS;
+        largest[0] -= 1;
+        let bytes = |l: [u64; 4]| Canonical(l).to_le_bytes();
+        assert_eq!(Canonical::new(largest), Some(Canonical(largest)));
+        assert_eq!(Fr::from_le_bytes(&bytes(largest)), Some(-Fr::ONE));
+        for l in [MODULUS, [MODULUS[0] + 1, MODULUS[1], MODULUS[2], MODULUS[3]], [u64::MAX; 4]] {
+            assert_eq!(Canonical::new(l), None);
+            assert_eq!(Canonical::from_le_bytes(&bytes(l)), None);
+            assert_eq!(Fr::from_le_bytes(&bytes(l)), None);
+            assert_eq!(Fr::from_montgomery_limbs(l), None);
+        }
+    }
+
+    #[test]
+    fn debug_prints_the_integer() {
+        assert_eq!(format!("{:?}", Fr::from_u64(255)), format!("0x{}ff", "0".repeat(62)));
+    }
+
+    #[test]
+    fn random_elements_differ() {
+        assert_ne!(Fr::random().unwrap(), Fr::random().unwrap());
     }
 }
