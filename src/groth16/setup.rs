@@ -56,7 +56,7 @@ pub fn insecure_setup(circuit: &Circuit, seed: [u8; 32]) -> Result<ProvingKey, K
         delta_g1,
         h: PointStore::Owned(g1.finite("h", &h)?),
         h_basis: HBasis::Monomial,
-        root: domain.root,
+        root: domain.root(),
         l: PointStore::Owned(g1.finite("l", &l)?),
         a: Query::filtered("a", PointStore::Owned(g1.finite("a", &a)?), a_variables)?,
         b_g1: Query::filtered("b_g1", PointStore::Owned(g1.finite("b_g1", &b)?), b_variables.clone())?,
