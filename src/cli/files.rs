@@ -142,6 +142,6 @@ pub fn write_vk(path: &Path, vk: &VerifyingKey) -> Result<(), Failure> {
     if is_json(path) {
         write(path, snarkjs_json::vk_to_json(vk).as_bytes())
     } else {
-        write(path, &formats::bellman::write_vk(vk))
+        write(path, &formats::bellman::write_vk(vk).map_err(Failure::at(path))?)
     }
 }

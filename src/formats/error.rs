@@ -1,6 +1,6 @@
 //! What can be wrong with a file: which file, which section, at which byte, what was found there and
 //! what was wanted.
-use crate::algebra::PointError;
+use crate::{algebra::PointError, groth16::KeyError, r1cs::circuit::CircuitError};
 use std::path::{Path, PathBuf};
 
 /// A file that could not be read or written, or whose content is not what its format demands.
@@ -103,6 +103,20 @@ pub enum Defect {
         index: u64,
         /// What is wrong with it.
         error: PointError,
+    },
+    /// The key does not fit the circuit.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The file's rows do not make a circuit.
+    #[error(transparent)]
+    Circuit(#[from] CircuitError),
+    /// The text is not JSON, or not of the wanted shape.
+    #[error("{found}, wanted {wanted}")]
+    Json {
+        /// What the parser says.
+        found: String,
+        /// The document that was expected.
+        wanted: &'static str,
     },
 }
 

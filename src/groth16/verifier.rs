@@ -70,6 +70,18 @@ impl PreparedVerifyingKey {
         self.ic.len()
     }
 
+    /// e(α, β) as 12 canonical big-endian integers in tower order: Fp12 = Fp6[w], Fp6 = Fp2[v],
+    /// w² = v, v³ = 1 + u, Fp2 = Fp[u]; the coefficient of the lowest power first on each level.
+    pub fn alpha_beta_coordinates(&self) -> [[u8; 48]; 12] {
+        // blst writes the six Fp2 in the order of powers of w, where v = w².
+        let bytes = self.alpha_beta.to_bendian();
+        let coordinates = bytes.as_chunks::<48>().0;
+        std::array::from_fn(|i| {
+            let (of_w, of_v, of_u) = (i / 6, i / 2 % 3, i % 2);
+            coordinates[2 * (2 * of_v + of_w) + of_u]
+        })
+    }
+
     /// Checks the proof for `inputs` (without ONE). The proof's points must be in their subgroups; a
     /// point at infinity contributes 1 to the product, as in bellman.
     pub fn verify(&self, proof: &Proof, inputs: &[Canonical]) -> Result<VerifiedProof, VerifyError> {
@@ -111,14 +123,11 @@ fn pairing_product(pairs: &[(G1Affine, G2Affine)]) -> blst_fp12 {
         .filter(|(p, q)| !G1::is_infinity(p) && !G2::is_infinity(q))
         .map(|(p, q)| (&raw const p.0, &raw const q.0))
         .unzip();
-    let mut out = blst_fp12::default();
     if ps.is_empty() {
-        return out;
+        return blst_fp12::default();
     }
     let mut miller = blst_fp12::default();
     // SAFETY: both arrays hold ps.len() > 0 pointers to points that `pairs` keeps alive.
     unsafe { blst::blst_miller_loop_n(&mut miller, qs.as_ptr(), ps.as_ptr(), ps.len()) };
-    // SAFETY: both point to whole, distinct values.
-    unsafe { blst::blst_final_exp(&mut out, &miller) };
-    out
+    miller.final_exp()
 }

@@ -214,9 +214,18 @@ impl CircuitBuilder {
 
     /// Appends the input rows and freezes the circuit.
     pub fn finish(self) -> Result<Circuit, CircuitError> {
+        self.freeze(true)
+    }
+
+    /// As [`Self::finish`], for a source that does not tell C: see [`Circuit::c`].
+    pub fn finish_without_c(self) -> Result<Circuit, CircuitError> {
+        self.freeze(false)
+    }
+
+    fn freeze(self, with_c: bool) -> Result<Circuit, CircuitError> {
         let [mut a, b, c] = self.matrices;
         check_shape(self.num_inputs, self.num_aux)?;
         a.push_input_rows(self.num_inputs, |column| column as u32);
-        assemble(self.num_inputs, self.num_aux, self.interner, a, b, Some(c))
+        assemble(self.num_inputs, self.num_aux, self.interner, a, b, with_c.then_some(c))
     }
 }
