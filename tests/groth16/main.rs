@@ -1,0 +1,3 @@
+//! Proving and verifying with other people's keys, circuits, provers and verifiers.
+mod circom;
+mod support;
