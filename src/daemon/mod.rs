@@ -2,4 +2,7 @@
 pub mod budget;
 pub mod config;
 pub mod host;
+pub mod jobs;
+pub mod queue;
 pub mod units;
+pub mod users;

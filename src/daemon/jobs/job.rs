@@ -1,0 +1,218 @@
+//! One job: its partitions, each in one of six states, and the verdict that ends it.
+use super::{Discarded, Task, Verdict};
+use crate::algebra::CancelToken;
+use crate::daemon::users::Charge;
+use crate::proto::{
+    Accepted, ContentId, ErrorCode, IdempotencyKey, JobId, JobResult, JobStatus, PartitionProof,
+    PartitionState, PartitionStatus, Priority, ProtocolError, Submit,
+};
+use std::{mem, sync::Arc, time::Instant};
+use tokio::sync::watch;
+
+/// One partition.
+pub(super) enum Partition<W> {
+    Missing,
+    /// The witness, and when it came.
+    Queued(Box<(W, Instant)>),
+    Running(CancelToken, &'static str),
+    /// The proof, until it is part of the verdict.
+    Proved(Option<Box<PartitionProof>>),
+    Failed,
+    Cancelled,
+}
+
+impl<W> Partition<W> {
+    pub(super) fn state(&self) -> PartitionState {
+        match self {
+            Self::Missing => PartitionState::Missing,
+            Self::Queued(_) => PartitionState::Queued,
+            Self::Running(..) => PartitionState::Running,
+            Self::Proved(_) => PartitionState::Proved,
+            Self::Failed => PartitionState::Failed,
+            Self::Cancelled => PartitionState::Cancelled,
+        }
+    }
+
+    /// The prover's stage; empty unless running.
+    pub(super) fn stage(&self) -> &'static str {
+        if let Self::Running(_, stage) = self { stage } else { "" }
+    }
+}
+
+pub(super) struct Job<C, W> {
+    pub(super) id: JobId,
+    pub(super) uid: u32,
+    pub(super) key: IdempotencyKey,
+    pub(super) priority: Priority,
+    circuit_name: String,
+    circuit_id: ContentId,
+    key_id: ContentId,
+    /// Kept until no partition needs it any more.
+    pub(super) circuit: Option<C>,
+    pub(super) partitions: Vec<Partition<W>>,
+    pub(super) verdict: Option<Verdict>,
+    /// Backends that have proved partitions.
+    backends: Vec<String>,
+    created: Instant,
+    pub(super) touched: Instant,
+    pub(super) changed: watch::Sender<()>,
+    _charge: Charge,
+}
+
+impl<C: Clone, W> Job<C, W> {
+    pub(super) fn new(
+        uid: u32,
+        submit: &Submit,
+        circuit: C,
+        (circuit_id, key_id): (ContentId, ContentId),
+        charge: Charge,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id: JobId::generate(),
+            uid,
+            key: submit.key.clone(),
+            priority: submit.priority,
+            circuit_name: submit.circuit.clone(),
+            circuit_id,
+            key_id,
+            circuit: Some(circuit),
+            partitions: (0..submit.partitions).map(|_| Partition::Missing).collect(),
+            verdict: None,
+            backends: Vec::new(),
+            created: now,
+            touched: now,
+            changed: watch::Sender::new(()),
+            _charge: charge,
+        }
+    }
+
+    /// Whether a request with this job's key repeats what the first one said.
+    pub(super) fn check_same(&self, submit: &Submit) -> Result<(), ProtocolError> {
+        let conflict = |what, had: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+            let message =
+                format!("this idempotency key names job {} with {what} {had}, found {found}", self.id);
+            Err(ProtocolError::new(ErrorCode::KeyConflict, message))
+        };
+        if self.circuit_name != submit.circuit {
+            return conflict("circuit", &self.circuit_name, &submit.circuit);
+        }
+        if let Some(id) = submit.circuit_id
+            && id != self.circuit_id
+        {
+            return conflict("circuit id", &self.circuit_id, &id);
+        }
+        if self.partitions.len() != submit.partitions as usize {
+            return conflict("number of partitions", &self.partitions.len(), &submit.partitions);
+        }
+        if self.priority != submit.priority {
+            return conflict("priority", &self.priority, &submit.priority);
+        }
+        Ok(())
+    }
+
+    pub(super) fn accepted(&self) -> Accepted {
+        let missing = self.partitions.iter().filter(|p| matches!(p, Partition::Missing)).count();
+        Accepted { job: self.id, missing: missing as u32 }
+    }
+
+    /// Something happened: those who watch look again, and the time to live starts anew.
+    pub(super) fn touch(&mut self, now: Instant) {
+        self.touched = now;
+        self.changed.send_replace(());
+    }
+
+    /// Whether a partition waits or runs.
+    pub(super) fn is_active(&self) -> bool {
+        self.partitions.iter().any(|p| matches!(p, Partition::Queued(_) | Partition::Running(..)))
+    }
+
+    /// Makes a queued partition a running one.
+    pub(super) fn start(&mut self, partition: u32, now: Instant) -> Option<Task<C, W>> {
+        let (circuit, slot) = (self.circuit.clone()?, self.partitions.get_mut(partition as usize)?);
+        if !matches!(slot, Partition::Queued(_)) {
+            return None;
+        }
+        let cancel = CancelToken::new();
+        let Partition::Queued(queued) = mem::replace(slot, Partition::Running(cancel.clone(), "")) else {
+            return None;
+        };
+        let (witness, submitted) = *queued;
+        self.touch(now);
+        Some(Task { job: self.id, partition, uid: self.uid, circuit, witness, submitted, cancel })
+    }
+
+    pub(super) fn stage(&mut self, partition: u32, stage: &'static str) {
+        if let Some(Partition::Running(_, current)) = self.partitions.get_mut(partition as usize) {
+            *current = stage;
+            self.changed.send_replace(());
+        }
+    }
+
+    /// Takes the proof of a running partition; the last one makes the verdict.
+    pub(super) fn proved(&mut self, partition: u32, proof: PartitionProof, backend: &str) {
+        self.partitions[partition as usize] = Partition::Proved(Some(Box::new(proof)));
+        if !self.backends.iter().any(|b| b == backend) {
+            self.backends.push(backend.to_owned());
+        }
+        if !self.partitions.iter().all(|p| matches!(p, Partition::Proved(_))) {
+            return;
+        }
+        let proofs = self.partitions.iter_mut().filter_map(|p| match p {
+            Partition::Proved(proof) => proof.take().map(|proof| *proof),
+            _ => None,
+        });
+        let proofs = proofs.collect();
+        self.verdict = Some(Ok(Arc::new(JobResult {
+            job: self.id,
+            circuit: self.circuit_name.clone(),
+            circuit_id: self.circuit_id,
+            key_id: self.key_id,
+            build: crate::BUILD_ID.to_owned(),
+            backend: self.backends.join(", "),
+            proofs,
+        })));
+    }
+
+    /// Ends the job: drops what is queued, stops what runs. Returns how many partitions it dropped.
+    pub(super) fn end(&mut self, verdict: Verdict, discarded: &mut Discarded<C, W>) -> u64 {
+        self.verdict = Some(verdict);
+        let mut dropped = 0;
+        for partition in &mut self.partitions {
+            match partition {
+                Partition::Queued(_) => {
+                    if let Partition::Queued(queued) = mem::replace(partition, Partition::Cancelled) {
+                        discarded.1.push(queued.0);
+                        dropped += 1;
+                    }
+                }
+                Partition::Running(cancel, _) => cancel.cancel(),
+                Partition::Proved(proof) => drop(proof.take()),
+                Partition::Missing | Partition::Failed | Partition::Cancelled => {}
+            }
+        }
+        self.retire_circuit(discarded);
+        dropped
+    }
+
+    /// Lets go of the circuit once there is a verdict: a result waits without holding the key in memory.
+    pub(super) fn retire_circuit(&mut self, discarded: &mut Discarded<C, W>) {
+        if self.verdict.is_some() {
+            discarded.0.extend(self.circuit.take());
+        }
+    }
+
+    pub(super) fn status(&self, now: Instant) -> JobStatus {
+        let partitions = self.partitions.iter();
+        JobStatus {
+            job: self.id,
+            uid: self.uid,
+            circuit: self.circuit_name.clone(),
+            priority: self.priority,
+            age: now.saturating_duration_since(self.created),
+            partitions: partitions
+                .map(|p| PartitionStatus { state: p.state(), stage: p.stage().to_owned() })
+                .collect(),
+        }
+    }
+}

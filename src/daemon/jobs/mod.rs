@@ -1,0 +1,367 @@
+//! The table of jobs. A job is one circuit and 1 to N partitions that arrive one by one; it ends with a
+//! verdict: the proofs of all partitions, or the first failure. It is kept until its owner acknowledges
+//! it or its time to live ends, so that a lost reply can be asked for again, and the same idempotency
+//! key (scoped to the uid) names the same job all that while.
+//!
+//! The table is plain state: whoever owns it locks it, and tells it the time. It does not look into circuits
+//! (`C`) and witnesses (`W`), and never drops them itself, for that can take long: see [`JobTable::take_discarded`].
+mod job;
+
+use super::queue::Queue;
+use super::users::Charge;
+use crate::algebra::CancelToken;
+use crate::proto::{
+    Accepted, ContentId, Counters, ErrorCode, IdempotencyKey, JobId, JobResult, JobStatus, MAX_PARTITIONS,
+    PartitionProof, PartitionState, ProtocolError, Submit,
+};
+use job::{Job, Partition};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// How a job ended.
+pub type Verdict = Result<Arc<JobResult>, ProtocolError>;
+
+/// What a submitted partition already is to the table.
+pub enum Known<C> {
+    /// Its job is new.
+    Nothing,
+    /// Its job is there and misses it; the witness must be for this circuit.
+    Job(C),
+    /// It has been submitted before.
+    Partition(Accepted),
+}
+
+/// A partition with its witness.
+pub struct Arrival<'a, C, W> {
+    /// The submitter.
+    pub uid: u32,
+    /// The request.
+    pub submit: &'a Submit,
+    /// The circuit that the witness has been checked against.
+    pub circuit: C,
+    /// Its id.
+    pub circuit_id: ContentId,
+    /// Its key's id.
+    pub key_id: ContentId,
+    /// The witness.
+    pub witness: W,
+}
+
+/// A partition for a prover to work on.
+pub struct Task<C, W> {
+    /// Its job.
+    pub job: JobId,
+    /// Index of the partition.
+    pub partition: u32,
+    /// Who submitted it.
+    pub uid: u32,
+    /// What is to be proved.
+    pub circuit: C,
+    /// The witness.
+    pub witness: W,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// Raised when the result is no longer wanted.
+    pub cancel: CancelToken,
+}
+
+/// How a running partition ended.
+pub enum Outcome {
+    /// With a proof that has been verified.
+    Proved(PartitionProof),
+    /// With a failure, which is the whole job's.
+    Failed(ProtocolError),
+    /// Its token was raised.
+    Cancelled,
+}
+
+/// A job as its owner sees it.
+pub struct View {
+    /// State and, while running, stage of each partition.
+    pub partitions: Vec<(PartitionState, &'static str)>,
+    /// How it ended.
+    pub verdict: Option<Verdict>,
+}
+
+/// What the table no longer needs, for its owner to drop where that may take long.
+pub struct Discarded<C, W>(Vec<C>, Vec<W>);
+
+/// All jobs.
+pub struct JobTable<C, W> {
+    jobs: HashMap<JobId, Job<C, W>>,
+    keys: HashMap<(u32, IdempotencyKey), JobId>,
+    queue: Queue<(JobId, u32)>,
+    counters: Counters,
+    discarded: Discarded<C, W>,
+}
+
+fn unknown_job(job: JobId) -> ProtocolError {
+    ProtocolError::new(ErrorCode::UnknownJob, format!("there is no job {job} of this user"))
+}
+
+fn cancelled(job: JobId) -> ProtocolError {
+    ProtocolError::new(ErrorCode::JobCancelled, format!("job {job} was cancelled"))
+}
+
+impl<C: Clone, W> Default for JobTable<C, W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clone, W> JobTable<C, W> {
+    /// No jobs.
+    pub fn new() -> Self {
+        Self {
+            jobs: HashMap::new(),
+            keys: HashMap::new(),
+            queue: Queue::default(),
+            counters: Counters::default(),
+            discarded: Discarded(Vec::new(), Vec::new()),
+        }
+    }
+
+    /// What the table knows of a partition before its witness is looked at.
+    ///
+    /// # Errors
+    /// `PartitionInvalid` and `KeyConflict` where the request contradicts itself or its job; the job's
+    /// own failure where it has failed or was cancelled.
+    pub fn lookup(&self, uid: u32, submit: &Submit) -> Result<Known<C>, ProtocolError> {
+        let (partition, partitions) = (submit.partition, submit.partitions);
+        let invalid = |message| Err(ProtocolError::new(ErrorCode::PartitionInvalid, message));
+        if !(1..=MAX_PARTITIONS).contains(&partitions) {
+            return invalid(format!("a job of {partitions} partitions, wanted 1 to {MAX_PARTITIONS}"));
+        }
+        if partition >= partitions {
+            return invalid(format!("partition {partition} of {partitions}, wanted 0 to {}", partitions - 1));
+        }
+        let Some(job) = self.keys.get(&(uid, submit.key.clone())).and_then(|id| self.jobs.get(id)) else {
+            return Ok(Known::Nothing);
+        };
+        job.check_same(submit)?;
+        if !matches!(job.partitions[partition as usize], Partition::Missing) {
+            return Ok(Known::Partition(job.accepted()));
+        }
+        match (&job.verdict, &job.circuit) {
+            (Some(Err(failure)), _) => Err(failure.clone()),
+            (None, Some(circuit)) => Ok(Known::Job(circuit.clone())),
+            // A job with a missing partition can only have failed, and keeps its circuit until then.
+            _ => Err(unknown_job(job.id)),
+        }
+    }
+
+    /// Takes a partition and queues it; makes its job if it is the first, which `charge` pays for.
+    /// A partition that has meanwhile been submitted is answered like then, and its new witness dropped.
+    ///
+    /// # Errors
+    /// As [`JobTable::lookup`], and those of `charge`.
+    pub fn admit(
+        &mut self,
+        arrival: Arrival<'_, C, W>,
+        charge: impl FnOnce() -> Result<Charge, ProtocolError>,
+        now: Instant,
+    ) -> Result<Accepted, ProtocolError> {
+        let Arrival { uid, submit, circuit, circuit_id, key_id, witness } = arrival;
+        let id = match self.lookup(uid, submit) {
+            Ok(Known::Job(_)) => self.keys.get(&(uid, submit.key.clone())).copied(),
+            Ok(Known::Nothing) => match charge() {
+                Ok(charge) => {
+                    let job = Job::new(uid, submit, circuit, (circuit_id, key_id), charge, now);
+                    let id = job.id;
+                    self.keys.insert((uid, submit.key.clone()), id);
+                    self.jobs.insert(id, job);
+                    Some(id)
+                }
+                Err(refusal) => return self.refuse(witness, Err(refusal)),
+            },
+            Ok(Known::Partition(accepted)) => return self.refuse(witness, Ok(accepted)),
+            Err(refusal) => return self.refuse(witness, Err(refusal)),
+        };
+        let Some(job) = id.and_then(|id| self.jobs.get_mut(&id)) else {
+            let gone = ProtocolError::new(ErrorCode::Internal, "the job's table entry is gone");
+            return self.refuse(witness, Err(gone));
+        };
+        job.partitions[submit.partition as usize] = Partition::Queued(Box::new((witness, now)));
+        job.touch(now);
+        self.queue.push(job.priority, uid, (job.id, submit.partition));
+        self.counters.submitted += 1;
+        Ok(job.accepted())
+    }
+
+    fn refuse<T>(&mut self, witness: W, answer: T) -> T {
+        self.discarded.1.push(witness);
+        answer
+    }
+
+    /// The partition whose turn it is, now running.
+    pub fn next(&mut self, now: Instant) -> Option<Task<C, W>> {
+        while let Some((id, partition)) = self.queue.pop() {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if let Some(task) = job.start(partition, now) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// Whether a partition waits for a prover.
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Notes the stage that a running partition has reached.
+    pub fn stage(&mut self, job: JobId, partition: u32, stage: &'static str) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.stage(partition, stage);
+        }
+    }
+
+    /// Ends a running partition. Its witness must have been dropped, for its owner may now use the memory again.
+    pub fn complete(&mut self, job: JobId, partition: u32, outcome: Outcome, backend: &str, now: Instant) {
+        // A cancelled job can be acknowledged while its last step still runs.
+        let Some(job) = self.jobs.get_mut(&job) else {
+            self.counters.cancelled += 1;
+            return;
+        };
+        match outcome {
+            Outcome::Proved(proof) if job.verdict.is_none() => {
+                self.counters.proved += 1;
+                job.proved(partition, proof, backend);
+            }
+            Outcome::Failed(failure) if job.verdict.is_none() => {
+                self.counters.failed += 1;
+                job.partitions[partition as usize] = Partition::Failed;
+                self.counters.cancelled +=
+                    job.end(Err(failure.with_partition(partition)), &mut self.discarded);
+                self.queue.retain(job.priority, job.uid, |(id, _)| *id != job.id);
+            }
+            _ => {
+                self.counters.cancelled += 1;
+                job.partitions[partition as usize] = Partition::Cancelled;
+            }
+        }
+        job.retire_circuit(&mut self.discarded);
+        job.touch(now);
+    }
+
+    /// Counts a proof that failed its self-check and is tried again.
+    pub fn count_retry(&mut self) {
+        self.counters.self_check_retries += 1;
+    }
+
+    /// Counts a refused request.
+    pub fn count_refusal(&mut self) {
+        self.counters.refused += 1;
+    }
+
+    /// Cancels a job, whatever its state: queued partitions are dropped, running ones told to stop, and
+    /// a result that was there already is dropped, so that "cancelled" is true whatever it raced with.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn cancel(&mut self, uid: u32, id: JobId, now: Instant) -> Result<(), ProtocolError> {
+        let job = Self::owned(&mut self.jobs, uid, id)?;
+        self.counters.cancelled += job.end(Err(cancelled(id)), &mut self.discarded);
+        self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
+        job.touch(now);
+        Ok(())
+    }
+
+    /// Forgets a job that has ended.
+    ///
+    /// # Errors
+    /// `UnknownJob`; `Busy` while there is no verdict.
+    pub fn acknowledge(&mut self, uid: u32, id: JobId) -> Result<(), ProtocolError> {
+        let job = Self::owned(&mut self.jobs, uid, id)?;
+        if job.verdict.is_none() {
+            let message = format!("job {id} has not ended: await or cancel it first");
+            return Err(ProtocolError::new(ErrorCode::Busy, message));
+        }
+        self.forget(id);
+        Ok(())
+    }
+
+    /// The job that an idempotency key names.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn find(&self, uid: u32, key: &IdempotencyKey) -> Result<Accepted, ProtocolError> {
+        let job = self.keys.get(&(uid, key.clone())).and_then(|id| self.jobs.get(id));
+        job.map(Job::accepted).ok_or_else(|| {
+            ProtocolError::new(ErrorCode::UnknownJob, "this idempotency key names no job of this user")
+        })
+    }
+
+    /// A channel that tells of every change of the job, and ends with it.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn watch(&mut self, uid: u32, id: JobId) -> Result<watch::Receiver<()>, ProtocolError> {
+        Ok(Self::owned(&mut self.jobs, uid, id)?.changed.subscribe())
+    }
+
+    /// The job as it is now.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn view(&mut self, uid: u32, id: JobId) -> Result<View, ProtocolError> {
+        let job = Self::owned(&mut self.jobs, uid, id)?;
+        let partitions = job.partitions.iter().map(|p| (p.state(), p.stage())).collect();
+        Ok(View { partitions, verdict: job.verdict.clone() })
+    }
+
+    /// Wakes whoever watches a job.
+    pub fn wake_watchers(&mut self) {
+        self.jobs.values().for_each(|job| job.changed.send_replace(()));
+    }
+
+    /// Forgets jobs that nothing has happened to for `ttl` and of which no partition waits or runs:
+    /// results that nobody acknowledged, and jobs whose missing partitions never came.
+    pub fn expire(&mut self, now: Instant, ttl: Duration) {
+        let old = |job: &Job<C, W>| now.saturating_duration_since(job.touched) >= ttl && !job.is_active();
+        let expired: Vec<_> = self.jobs.values().filter(|job| old(job)).map(|job| job.id).collect();
+        for id in expired {
+            self.forget(id);
+        }
+    }
+
+    /// All jobs, oldest first.
+    pub fn statuses(&self, now: Instant) -> Vec<JobStatus> {
+        let mut statuses: Vec<_> = self.jobs.values().map(|job| job.status(now)).collect();
+        statuses.sort_by_key(|status| status.job.0);
+        statuses
+    }
+
+    /// Counts since the start, in partitions (refusals in requests).
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Circuits and witnesses that are no longer needed. To be dropped without the table's lock.
+    #[must_use]
+    pub fn take_discarded(&mut self) -> Discarded<C, W> {
+        std::mem::replace(&mut self.discarded, Discarded(Vec::new(), Vec::new()))
+    }
+
+    fn owned(
+        jobs: &mut HashMap<JobId, Job<C, W>>,
+        uid: u32,
+        id: JobId,
+    ) -> Result<&mut Job<C, W>, ProtocolError> {
+        jobs.get_mut(&id).filter(|job| job.uid == uid).ok_or_else(|| unknown_job(id))
+    }
+
+    fn forget(&mut self, id: JobId) {
+        if let Some(job) = self.jobs.remove(&id) {
+            self.keys.remove(&(job.uid, job.key.clone()));
+            self.discarded.0.extend(job.circuit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! The table's promises: idempotency, states, verdicts, cancelling, expiry, and that nothing stays behind.
+use super::*;
+use crate::daemon::config::Config;
+use crate::daemon::users::{Countable, Users};
+use crate::proto::{Priority, WitnessSource};
+use crate::r1cs::WitnessEncoding;
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// A table whose circuits are names and whose witnesses are numbers.
+struct Bench {
+    table: JobTable<&'static str, u32>,
+    users: Users,
+    now: Instant,
+}
+
+fn submit(key: &[u8], partition: u32, partitions: u32) -> Submit {
+    Submit {
+        key: IdempotencyKey::new(key).unwrap(),
+        circuit: "spend".into(),
+        circuit_id: None,
+        partition,
+        partitions,
+        priority: Priority::Normal,
+        encoding: WitnessEncoding::Canonical,
+        witness: WitnessSource::Lease(1),
+        length: 64,
+    }
+}
+
+fn proof(byte: u8) -> PartitionProof {
+    PartitionProof {
+        proof: [byte; 192],
+        public_inputs_hash: ContentId([byte; 32]),
+        public_inputs: Vec::new(),
+        attempts: 1,
+        timeline: Vec::new(),
+    }
+}
+
+fn failure(code: ErrorCode) -> Outcome {
+    Outcome::Failed(ProtocolError::new(code, "for a test"))
+}
+
+impl Bench {
+    fn new() -> Self {
+        let limits = crate::daemon::config::Limits { jobs_per_uid: 3, ..Config::default().limits };
+        Self { table: JobTable::new(), users: Users::new(limits), now: Instant::now() }
+    }
+
+    fn admit(&mut self, uid: u32, submit: &Submit, witness: u32) -> Result<Accepted, ProtocolError> {
+        let (circuit_id, key_id) = (ContentId([1; 32]), ContentId([2; 32]));
+        let arrival = Arrival { uid, submit, circuit: "spend", circuit_id, key_id, witness };
+        self.table.admit(arrival, || Ok(self.users.charge(uid, Countable::Job)?), self.now)
+    }
+
+    fn next(&mut self) -> Task<&'static str, u32> {
+        self.table.next(self.now).expect("a partition waits")
+    }
+
+    fn complete(&mut self, task: &Task<&'static str, u32>, outcome: Outcome) {
+        self.table.complete(task.job, task.partition, outcome, "cpu", self.now);
+    }
+
+    fn states(&mut self, uid: u32, job: JobId) -> Vec<PartitionState> {
+        self.table.view(uid, job).unwrap().partitions.iter().map(|p| p.0).collect()
+    }
+
+    fn verdict(&mut self, uid: u32, job: JobId) -> Option<Verdict> {
+        self.table.view(uid, job).unwrap().verdict
+    }
+
+    fn failed_with(&mut self, uid: u32, job: JobId) -> ErrorCode {
+        self.verdict(uid, job).unwrap().unwrap_err().code
+    }
+}
+
+#[test]
+fn a_job_of_three_partitions_from_first_to_last() {
+    let mut bench = Bench::new();
+    let mut accepted = Vec::new();
+    for partition in [2, 0, 1] {
+        accepted.push(bench.admit(7, &submit(b"k", partition, 3), partition).unwrap());
+    }
+    let job = accepted[0].job;
+    assert!(accepted.iter().all(|a| a.job == job));
+    assert_eq!(accepted.iter().map(|a| a.missing).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(bench.states(7, job), [PartitionState::Queued; 3]);
+
+    for partition in [2, 0, 1] {
+        assert!(bench.verdict(7, job).is_none());
+        let task = bench.next();
+        assert_eq!(
+            (task.job, task.partition, task.witness, task.circuit),
+            (job, partition, partition, "spend")
+        );
+        bench.table.stage(job, partition, "evaluate");
+        let view = bench.table.view(7, job).unwrap();
+        assert_eq!(view.partitions[partition as usize], (PartitionState::Running, "evaluate"));
+        bench.complete(&task, Outcome::Proved(proof(partition as u8)));
+    }
+    let result = bench.verdict(7, job).unwrap().unwrap();
+    assert_eq!(result.proofs, [proof(0), proof(1), proof(2)], "in the order of the partitions");
+    assert_eq!((&result.circuit[..], &result.backend[..]), ("spend", "cpu"));
+    assert_eq!((result.circuit_id, result.key_id), (ContentId([1; 32]), ContentId([2; 32])));
+    assert_eq!(bench.states(7, job), [PartitionState::Proved; 3]);
+    assert_eq!(bench.table.take_discarded().0, ["spend"], "a result does not hold its circuit");
+
+    bench.table.acknowledge(7, job).unwrap();
+    assert_eq!(bench.table.view(7, job).err().unwrap().code, ErrorCode::UnknownJob);
+    assert!(bench.table.statuses(bench.now).is_empty());
+    let counters = bench.table.counters();
+    assert_eq!((counters.submitted, counters.proved, counters.failed, counters.cancelled), (3, 3, 0, 0));
+}
+
+#[test]
+fn the_same_key_is_the_same_job() {
+    let mut bench = Bench::new();
+    let first = bench.admit(7, &submit(b"k", 0, 2), 1).unwrap();
+    let again = bench.admit(7, &submit(b"k", 0, 2), 2).unwrap();
+    assert_eq!(first, again);
+    assert_eq!(bench.table.take_discarded().1, [2], "the second witness is not taken");
+    assert_eq!(bench.table.find(7, &IdempotencyKey::new(b"k").unwrap()).unwrap(), first);
+    let task = bench.next();
+    assert_eq!(task.witness, 1);
+    assert!(bench.table.next(bench.now).is_none());
+    assert!(matches!(bench.table.lookup(7, &submit(b"k", 0, 2)), Ok(Known::Partition(a)) if a == first));
+    assert!(matches!(bench.table.lookup(7, &submit(b"k", 1, 2)), Ok(Known::Job("spend"))));
+    assert!(matches!(bench.table.lookup(7, &submit(b"l", 0, 2)), Ok(Known::Nothing)));
+
+    let other = bench.admit(8, &submit(b"k", 0, 2), 3).unwrap();
+    assert_ne!(first.job, other.job, "keys are scoped to the user");
+    assert_eq!(bench.table.counters().submitted, 2);
+}
+
+#[test]
+fn conflicts_name_what_differs() {
+    let mut bench = Bench::new();
+    bench.admit(7, &submit(b"k", 0, 2), 1).unwrap();
+    for (changed, needle) in [
+        (Submit { circuit: "output".into(), ..submit(b"k", 1, 2) }, "circuit spend, found output"),
+        (Submit { circuit_id: Some(ContentId([9; 32])), ..submit(b"k", 1, 2) }, "circuit id"),
+        (submit(b"k", 1, 3), "number of partitions 2, found 3"),
+        (Submit { priority: Priority::High, ..submit(b"k", 0, 2) }, "priority normal, found high"),
+    ] {
+        let error = bench.admit(7, &changed, 2).unwrap_err();
+        assert_eq!(error.code, ErrorCode::KeyConflict);
+        assert!(error.message.contains(needle), "{error}");
+    }
+    assert!(
+        bench.admit(7, &Submit { circuit_id: Some(ContentId([1; 32])), ..submit(b"k", 1, 2) }, 2).is_ok()
+    );
+    for (partition, partitions, needle) in [
+        (0, 0, "0 partitions"),
+        (2, 2, "partition 2 of 2"),
+        (0, 1025, "1025 partitions"),
+        (u32::MAX, 3, "of 3"),
+    ] {
+        let error = bench.admit(7, &submit(b"new", partition, partitions), 3).unwrap_err();
+        assert_eq!(error.code, ErrorCode::PartitionInvalid);
+        assert!(error.message.contains(needle), "{error}");
+    }
+    assert_eq!(bench.table.statuses(bench.now).len(), 1);
+}
+
+#[test]
+fn a_failed_partition_fails_its_job_at_once() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 4), 0).unwrap().job;
+    for partition in 1..3 {
+        bench.admit(7, &submit(b"k", partition, 4), partition).unwrap();
+    }
+    let (first, second) = (bench.next(), bench.next());
+    bench.complete(&first, failure(ErrorCode::Unsatisfied));
+    let verdict = bench.verdict(7, job).unwrap().unwrap_err();
+    assert_eq!((verdict.code, verdict.partition), (ErrorCode::Unsatisfied, 0));
+    assert!(second.cancel.is_cancelled());
+    use PartitionState::*;
+    assert_eq!(bench.states(7, job), [Failed, Running, Cancelled, Missing]);
+    assert_eq!(bench.table.take_discarded().1, [2], "the queued partition's witness comes back");
+    assert!(!bench.table.has_work());
+
+    bench.complete(&second, Outcome::Proved(proof(1)));
+    assert_eq!(bench.states(7, job), [Failed, Cancelled, Cancelled, Missing]);
+    assert_eq!(bench.failed_with(7, job), ErrorCode::Unsatisfied, "the first failure stays");
+    assert_eq!(bench.admit(7, &submit(b"k", 3, 4), 3).unwrap_err().code, ErrorCode::Unsatisfied);
+    assert!(bench.admit(7, &submit(b"k", 2, 4), 3).is_ok(), "answered like the first time");
+    let counters = bench.table.counters();
+    assert_eq!((counters.submitted, counters.proved, counters.failed, counters.cancelled), (3, 0, 1, 2));
+}
+
+#[test]
+fn cancelling_wins_whatever_it_races_with() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 2), 0).unwrap().job;
+    bench.admit(7, &submit(b"k", 1, 2), 1).unwrap();
+    let task = bench.next();
+    assert_eq!(bench.table.cancel(8, job, bench.now).unwrap_err().code, ErrorCode::UnknownJob);
+    bench.table.cancel(7, job, bench.now).unwrap();
+    assert!(task.cancel.is_cancelled());
+    assert_eq!(bench.failed_with(7, job), ErrorCode::JobCancelled);
+    assert_eq!(bench.table.take_discarded().1, [1]);
+    assert_eq!(bench.states(7, job), [PartitionState::Running, PartitionState::Cancelled]);
+    bench.complete(&task, Outcome::Proved(proof(0)));
+    assert_eq!(bench.states(7, job), [PartitionState::Cancelled; 2]);
+    assert_eq!(bench.failed_with(7, job), ErrorCode::JobCancelled);
+
+    let done = bench.admit(7, &submit(b"l", 0, 1), 0).unwrap().job;
+    let task = bench.next();
+    bench.complete(&task, Outcome::Proved(proof(0)));
+    bench.table.cancel(7, done, bench.now).unwrap();
+    assert_eq!(bench.failed_with(7, done), ErrorCode::JobCancelled, "a result that was there is dropped");
+}
+
+#[test]
+fn a_cancelled_job_may_be_forgotten_while_its_last_step_runs() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 1), 0).unwrap().job;
+    let task = bench.next();
+    assert_eq!(bench.table.acknowledge(7, job).unwrap_err().code, ErrorCode::Busy);
+    bench.table.cancel(7, job, bench.now).unwrap();
+    bench.table.acknowledge(7, job).unwrap();
+    bench.complete(&task, Outcome::Cancelled);
+    assert_eq!(bench.table.counters().cancelled, 1);
+    assert!(bench.admit(7, &submit(b"k", 0, 1), 0).is_ok(), "the key is free again");
+}
+
+#[test]
+fn stopping_leaves_no_verdict() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 1), 0).unwrap().job;
+    let task = bench.next();
+    bench.complete(&task, Outcome::Cancelled);
+    assert!(bench.verdict(7, job).is_none());
+}
+
+#[test]
+fn jobs_are_their_owners_alone() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 1), 0).unwrap().job;
+    let codes = [
+        bench.table.view(8, job).err().unwrap().code,
+        bench.table.watch(8, job).err().unwrap().code,
+        bench.table.acknowledge(8, job).unwrap_err().code,
+        bench.table.find(8, &IdempotencyKey::new(b"k").unwrap()).unwrap_err().code,
+    ];
+    assert_eq!(codes, [ErrorCode::UnknownJob; 4]);
+}
+
+#[test]
+fn results_and_incomplete_jobs_expire_but_active_ones_do_not() {
+    let mut bench = Bench::new();
+    let done = bench.admit(7, &submit(b"done", 0, 1), 0).unwrap().job;
+    let task = bench.next();
+    bench.complete(&task, Outcome::Proved(proof(0)));
+    let running = bench.admit(7, &submit(b"running", 0, 2), 0).unwrap().job;
+    let task = bench.next();
+    let queued = bench.admit(7, &submit(b"queued", 0, 2), 0).unwrap().job;
+
+    bench.table.expire(bench.now + TTL - Duration::from_millis(1), TTL);
+    assert_eq!(bench.table.statuses(bench.now).len(), 3);
+    bench.table.expire(bench.now + TTL, TTL);
+    assert!(bench.table.view(7, done).is_err());
+    assert!(bench.table.view(7, running).is_ok() && bench.table.view(7, queued).is_ok());
+
+    bench.now += TTL;
+    bench.complete(&task, Outcome::Proved(proof(0)));
+    bench.table.expire(bench.now + TTL - Duration::from_millis(1), TTL);
+    assert!(bench.table.view(7, running).is_ok(), "its time starts anew with each change");
+    bench.table.expire(bench.now + TTL, TTL);
+    assert!(bench.table.view(7, running).is_err(), "its second partition never came");
+    assert!(bench.table.view(7, queued).is_ok());
+}
+
+#[test]
+fn quotas_count_jobs_until_they_are_forgotten() {
+    let mut bench = Bench::new();
+    let jobs: Vec<_> = (0..3u8).map(|i| bench.admit(7, &submit(&[i], 0, 2), i.into()).unwrap().job).collect();
+    let refused = bench.admit(7, &submit(b"more", 0, 2), 9).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::QuotaExceeded);
+    assert_eq!(bench.table.take_discarded().1, [9]);
+    assert!(bench.admit(7, &submit(&[0], 1, 2), 3).is_ok(), "a further partition is no further job");
+    bench.table.cancel(7, jobs[2], bench.now).unwrap();
+    assert!(bench.admit(7, &submit(b"more", 0, 2), 9).is_err());
+    bench.table.acknowledge(7, jobs[2]).unwrap();
+    assert!(bench.admit(7, &submit(b"more", 0, 2), 9).is_ok());
+}
+
+#[test]
+fn watchers_learn_of_every_change_and_of_the_end() {
+    let mut bench = Bench::new();
+    let job = bench.admit(7, &submit(b"k", 0, 1), 0).unwrap().job;
+    let mut watch = bench.table.watch(7, job).unwrap();
+    let mut changed = || {
+        let seen = watch.has_changed();
+        watch.mark_unchanged();
+        seen.ok()
+    };
+    assert_eq!(changed(), Some(false));
+    let task = bench.next();
+    assert_eq!(changed(), Some(true));
+    bench.table.stage(job, 0, "copy");
+    assert_eq!(changed(), Some(true));
+    bench.complete(&task, Outcome::Proved(proof(0)));
+    assert_eq!(changed(), Some(true));
+    bench.table.wake_watchers();
+    assert_eq!(changed(), Some(true));
+    bench.table.acknowledge(7, job).unwrap();
+    assert_eq!(changed(), None);
+}
