@@ -3,7 +3,7 @@
 use super::CircuitDefinition;
 use crate::{
     algebra::Fr,
-    formats::{self, FormatError},
+    formats::{self, Defect, FormatError},
     groth16::{KeyError, ProvingKey},
     r1cs::{self, Circuit, Matrix},
 };
@@ -36,8 +36,11 @@ pub enum MaterialError {
         /// What is wrong with it.
         source: r1cs::file::FileError,
     },
+    /// The key is another circuit's: its own counts are of another size.
+    #[error("not a key of this circuit: {0}")]
+    Counts(#[source] FormatError),
     /// The key is another circuit's.
-    #[error("{} is not a key of this circuit: {source}", path.display())]
+    #[error("{}: not a key of this circuit: {source}", path.display())]
     Mismatch {
         /// The key file.
         path: PathBuf,
@@ -143,7 +146,12 @@ impl Material {
             (_, None) => return Err(MaterialError::CircuitMissing { path: key.to_owned() }),
             (_, Some(circuit)) => {
                 let circuit = open_circuit(circuit)?;
-                Self { key: formats::bellman::open_params(key, &circuit)?, circuit }
+                // A file that is cut says so otherwise; a count that differs is another circuit's.
+                let opened = formats::bellman::open_params(key, &circuit).map_err(|e| match e.place() {
+                    Some((_, _, Defect::Count { .. })) => MaterialError::Counts(e),
+                    _ => e.into(),
+                });
+                Self { key: opened?, circuit }
             }
         };
         let checked = material.key.check_circuit(&material.circuit);

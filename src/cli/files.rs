@@ -5,15 +5,11 @@
 use super::Failure;
 use crate::{
     algebra::Canonical,
-    formats::{self, snarkjs_json},
+    formats::{self, FormatError, files::write_whole, snarkjs_json},
     groth16::{Proof, VerifyingKey},
 };
 use serde_json::Value;
-use std::{
-    fs::{self, File},
-    io::{Read, Write},
-    path::Path,
-};
+use std::{fs::File, io::Read, path::Path};
 
 /// The largest proof or public-input file that is read, in bytes.
 const MAX_FILE: u64 = 256 << 20;
@@ -35,21 +31,9 @@ fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(read(path)?).map_err(Failure::at(path))
 }
 
-/// Writes a file whole or not at all.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let name = path.file_name().ok_or_else(|| Failure::at(path)("wanted a file name"))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        // It may not exist; the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-        Failure::at(path)(error)
-    })
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_whole(path, |out| out.write_all(bytes).map_err(FormatError::io(path)))?;
+    Ok(())
 }
 
 /// Whether a file is to be written as JSON, by its name.
@@ -129,11 +113,11 @@ pub fn read_vk(path: &Path) -> Result<VerifyingKey, Failure> {
     File::open(path).and_then(|f| f.take(4).read_to_end(&mut start)).map_err(Failure::at(path))?;
     match &start[..] {
         b"zkey" => Ok(formats::zkey::open(path)?.0.vk),
-        // bellman's encoding begins with a coordinate, whose first byte is at most 0x1a.
-        [first, ..] if is_json(path) || *first > 0x1a => {
+        // bellman's encoding begins with a coordinate, whose first byte is at most 0x1a, or with flags.
+        [first, ..] if is_json(path) || matches!(first, b'{' | b' ') => {
             snarkjs_json::vk_from_json(&text(path)?).map_err(Failure::at(path))
         }
-        _ => formats::bellman::read_vk(&read(path)?).map_err(Failure::at(path)),
+        _ => Ok(formats::bellman::open_vk(path)?),
     }
 }
 

@@ -34,12 +34,7 @@ pub fn blank_spend() -> Spend {
 
 /// The Output circuit without any values: its shape.
 pub fn blank_output() -> Output {
-    Output {
-        value_commitment_opening: None,
-        payment_address: None,
-        commitment_randomness: None,
-        esk: None,
-    }
+    Output { value_commitment_opening: None, payment_address: None, commitment_randomness: None, esk: None }
 }
 
 /// Checks a proof of 192 bytes as a Zcash node does, under the parameters' verifying key.

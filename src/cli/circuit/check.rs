@@ -1,9 +1,10 @@
 //! `cuzk circuit check`: do these files stand up, and belong together?
-use super::{Output, counts, is_definition, open_definition, validate};
+use super::{Output, counts, is_definition, validate};
 use crate::{
-    catalog::{FileKind, Material, open_circuit},
+    catalog::{CircuitDefinition, FileKind, Material, open_circuit},
     cli::{Exit, Failure, failure::Outcome, output::hex},
     formats::iden3_wtns,
+    groth16::ProvingKey,
     r1cs::Circuit,
 };
 use clap::Args;
@@ -30,9 +31,13 @@ pub struct Check {
 /// A file that is damaged, or files that make no sense together.
 pub fn run(verb: &Check, output: Output) -> Outcome {
     let (circuit, key) = open(&verb.files)?;
-    if let Some(key) = &key {
-        validate(key, None, output)?;
-    }
+    let key_id = match &key {
+        Some((path, key)) => {
+            validate(key, path, output)?;
+            Some(hex(&key.id))
+        }
+        None => None,
+    };
     let mut witnesses = Vec::new();
     for path in &verb.witness {
         witnesses.push(check_witness(&circuit, path)?);
@@ -41,7 +46,7 @@ pub fn run(verb: &Check, output: Output) -> Outcome {
     let document = json!({
         "ok": satisfied,
         "circuit": counts(&circuit),
-        "key_id": key.as_ref().map(|key| hex(&key.id)),
+        "key_id": key_id,
         "witnesses": witnesses,
     });
     output.answer(&document, || text(&document))?;
@@ -49,7 +54,7 @@ pub fn run(verb: &Check, output: Output) -> Outcome {
 }
 
 /// Opens what the files are, told apart by their content.
-fn open(files: &[PathBuf]) -> Result<(Circuit, Option<crate::groth16::ProvingKey>), Failure> {
+fn open(files: &[PathBuf]) -> Result<(Circuit, Option<(PathBuf, ProvingKey)>), Failure> {
     let (mut circuit, mut key): (Option<&Path>, Option<&Path>) = (None, None);
     for path in files {
         if is_definition(path) {
@@ -59,8 +64,9 @@ fn open(files: &[PathBuf]) -> Result<(Circuit, Option<crate::groth16::ProvingKey
                     path.display()
                 )));
             }
-            let Material { circuit, key } = open_definition(path)?;
-            return Ok((circuit, Some(key)));
+            let definition = CircuitDefinition::read(path)?;
+            let Material { circuit, key } = Material::from_definition(&definition)?;
+            return Ok((circuit, Some((definition.key, key))));
         }
         let (place, role) = match FileKind::of(path)? {
             FileKind::Zkey | FileKind::Params => (&mut key, "key"),
@@ -81,9 +87,9 @@ fn open(files: &[PathBuf]) -> Result<(Circuit, Option<crate::groth16::ProvingKey
         }
     }
     match (key, circuit) {
-        (Some(key), circuit) => {
-            let Material { circuit, key } = Material::open(key, circuit)?;
-            Ok((circuit, Some(key)))
+        (Some(path), circuit) => {
+            let Material { circuit, key } = Material::open(path, circuit)?;
+            Ok((circuit, Some((path.to_owned(), key))))
         }
         (None, Some(circuit)) => Ok((open_circuit(circuit)?, None)),
         (None, None) => Err(Failure::usage("no circuit among the files")),

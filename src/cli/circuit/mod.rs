@@ -4,12 +4,7 @@ mod check;
 mod show;
 
 use super::{Failure, Output, failure::Outcome};
-use crate::{
-    catalog::{CircuitDefinition, Material},
-    formats::validated::validate_key,
-    groth16::ProvingKey,
-    r1cs::Circuit,
-};
+use crate::{formats::validated::validate_key, groth16::ProvingKey, r1cs::Circuit};
 use clap::{Args, Subcommand};
 use std::path::Path;
 
@@ -39,25 +34,20 @@ pub fn run(args: &CircuitArgs, output: Output) -> Outcome {
     }
 }
 
-/// Opens a definition file (`*.toml`) with what it names.
-fn open_definition(path: &Path) -> Result<Material, Failure> {
-    Ok(Material::from_definition(&CircuitDefinition::read(path)?)?)
-}
-
 fn is_definition(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "toml")
 }
 
-/// Validates every point of a key, with progress.
-pub(super) fn validate(key: &ProvingKey, remember: Option<&Path>, output: Output) -> Result<(), Failure> {
+/// Validates every point of the key in the file `path`, with progress.
+pub(super) fn validate(key: &ProvingKey, path: &Path, output: Output) -> Result<(), Failure> {
     let bar = output.bar("validating the key's points", 0);
     let progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
     };
-    validate_key(key, remember, &progress)?;
+    let validated = validate_key(key, None, &progress);
     bar.finish_and_clear();
-    Ok(())
+    Ok(validated.map_err(|error| error.in_file(path))?)
 }
 
 /// The counts of a circuit, for `show` and `check`.

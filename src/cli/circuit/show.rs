@@ -1,8 +1,8 @@
 //! `cuzk circuit show`: what a circuit and its key consist of.
-use super::{Output, counts, is_definition, open_definition};
+use super::{Output, counts, is_definition};
 use crate::{
     algebra::{Curve, PointStore},
-    catalog::{FileKind, Material, open_circuit},
+    catalog::{CircuitDefinition, FileKind, Material, open_circuit},
     cli::{
         Exit,
         failure::Outcome,
@@ -32,7 +32,8 @@ pub struct Show {
 /// Files that cannot be used or do not belong together.
 pub fn run(verb: &Show, output: Output) -> Outcome {
     let (circuit, key) = if is_definition(&verb.file) {
-        let Material { circuit, key } = open_definition(&verb.file)?;
+        let definition = CircuitDefinition::read(&verb.file)?;
+        let Material { circuit, key } = Material::from_definition(&definition)?;
         (circuit, Some(key))
     } else {
         let key = match (&verb.key, FileKind::of(&verb.file)?) {
@@ -105,7 +106,7 @@ fn text(document: &Value) -> String {
         let matrix = &circuit[name];
         let used = matrix["columns"].as_u64().unwrap_or(0);
         let percent = 100.0 * used as f64 / variables.max(1) as f64;
-        let value = format!("{} entries in {used} columns, {percent:.1} % of them", matrix["entries"]);
+        let value = format!("{} entries in {used} columns ({percent:.1} %)", matrix["entries"]);
         line(&format!("matrix {}", name.to_uppercase()), value);
     }
     line(
