@@ -15,8 +15,18 @@ use std::{
 pub enum PageSize {
     /// The system's usual pages.
     Base,
-    /// Huge pages of the default size, from the pool that the administrator reserved (`vm.nr_hugepages`).
+    /// Huge pages, from the pool that the administrator reserved (`vm.nr_hugepages`).
     Huge,
+}
+
+impl PageSize {
+    /// The page's size in bytes on x86-64.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Base => 4096,
+            Self::Huge => 2 << 20,
+        }
+    }
 }
 
 /// A new, empty memfd: close-on-exec, sealable, and never executable where the kernel (6.3 and later)
@@ -24,7 +34,7 @@ pub enum PageSize {
 pub fn create(name: &CStr, pages: PageSize) -> io::Result<OwnedFd> {
     let mut flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     if pages == PageSize::Huge {
-        flags |= MFdFlags::MFD_HUGETLB;
+        flags |= MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB;
     }
     let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
     match memfd_create(name, flags | no_exec) {

@@ -1,6 +1,9 @@
 //! Failures on the wire: a stable code, a sentence, and whether to retry.
 use super::wire::{self, DecodeError, DecodeProblem, wire_enum};
-use crate::proto::{DescriptorError, cuzk_capnp};
+use crate::{
+    proto::{DescriptorError, cuzk_capnp},
+    shm::Refusal,
+};
 use std::time::Duration;
 
 wire_enum! {
@@ -170,6 +173,20 @@ impl ProtocolError {
 impl From<DecodeError> for ProtocolError {
     fn from(error: DecodeError) -> Self {
         Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<Refusal> for ProtocolError {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::NotMemfd { .. } => ErrorCode::NotMemfd,
+            Refusal::SealMissing { .. } => ErrorCode::SealMissing,
+            Refusal::Short { .. } => ErrorCode::WitnessShort,
+            Refusal::Oversized { .. } => ErrorCode::WitnessOversized,
+            Refusal::OffsetUnaligned { .. } | Refusal::PastEnd { .. } => ErrorCode::OffsetInvalid,
+            Refusal::Io(_) => ErrorCode::Internal,
+        };
+        Self::new(code, refusal.to_string())
     }
 }
 
