@@ -8,6 +8,7 @@ pub mod failure;
 pub mod files;
 pub mod generate;
 pub mod output;
+pub mod prove;
 pub mod setup;
 pub mod verify;
 
@@ -32,6 +33,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
+    Prove(prove::Prove),
     Verify(verify::Verify),
     Circuit(circuit::CircuitArgs),
     Setup(setup::Setup),
@@ -48,6 +50,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let output = Output::new(cli.json);
     let outcome = match &cli.verb {
+        Verb::Prove(verb) => prove::run(verb, output),
         Verb::Verify(verb) => verify::run(verb, output),
         Verb::Circuit(verb) => circuit::run(verb, output),
         Verb::Setup(verb) => setup::run(verb, output),

@@ -54,7 +54,7 @@ pub fn run(verb: &Add, output: Output) -> Outcome {
         preload: !verb.no_preload,
     };
     let Material { circuit, key } = Material::from_definition(&definition)?;
-    validate(&key, &verb.key, output)?;
+    validate(&key, &verb.key, None, output)?;
     let path = definition.write(&verb.dir, &verb.name, verb.force)?;
     output.answer(
         &json!({

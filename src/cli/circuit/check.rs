@@ -33,7 +33,7 @@ pub fn run(verb: &Check, output: Output) -> Outcome {
     let (circuit, key) = open(&verb.files)?;
     let key_id = match &key {
         Some((path, key)) => {
-            validate(key, path, output)?;
+            validate(key, path, None, output)?;
             Some(hex(&key.id))
         }
         None => None,

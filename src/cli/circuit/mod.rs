@@ -38,14 +38,20 @@ fn is_definition(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "toml")
 }
 
-/// Validates every point of the key in the file `path`, with progress.
-pub(super) fn validate(key: &ProvingKey, path: &Path, output: Output) -> Result<(), Failure> {
+/// Validates every point of the key in the file `path`, with progress, unless the directory `remember`
+/// says that this was done.
+pub(super) fn validate(
+    key: &ProvingKey,
+    path: &Path,
+    remember: Option<&Path>,
+    output: Output,
+) -> Result<(), Failure> {
     let bar = output.bar("validating the key's points", 0);
     let progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let validated = validate_key(key, None, &progress);
+    let validated = validate_key(key, remember, &progress);
     bar.finish_and_clear();
     Ok(validated.map_err(|error| error.in_file(path))?)
 }

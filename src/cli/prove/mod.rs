@@ -1,0 +1,55 @@
+//! `cuzk prove`: from witnesses to proofs, through the daemon or in this process.
+mod local;
+mod report;
+
+use super::{Failure, Output, failure::Outcome};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Prove that witnesses satisfy a circuit.
+///
+/// Through the daemon, CIRCUIT is the name of a circuit that it serves (see `cuzk circuits`). With --local the
+/// proof is made in this process, from key and circuit files. Either way a proof has been verified before
+/// it is given out. Several witnesses are the partitions of one job.
+#[derive(Args, Debug)]
+pub struct Prove {
+    /// The circuit's name.
+    #[arg(required_unless_present = "local", conflicts_with = "local")]
+    circuit: Option<String>,
+    /// A witness (.wtns); several make a job of several partitions, proved in this order.
+    #[arg(long, value_name = "FILE", required = true)]
+    witness: Vec<PathBuf>,
+    /// Where to write the proof: *.json for snarkjs JSON, else 192 bytes. Of several, a JSON array, or one
+    /// after the other. Without this the proof is printed.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Where to write the public inputs, as snarkjs JSON.
+    #[arg(long, value_name = "FILE")]
+    public: Option<PathBuf>,
+    /// Prove in this process, without the daemon.
+    #[arg(long, requires = "key_file")]
+    local: bool,
+    /// With --local: the proving key, .params or .zkey.
+    #[arg(long, value_name = "FILE", requires = "local")]
+    key_file: Option<PathBuf>,
+    /// With --local: the circuit, .cuzk or .r1cs. A .zkey holds it.
+    #[arg(long, value_name = "FILE", requires = "local")]
+    circuit_file: Option<PathBuf>,
+    /// With --local: remember in this directory which keys were found valid, and check only others. By
+    /// default every point of the key is checked every time.
+    #[arg(long, value_name = "DIR", requires = "local")]
+    validated: Option<PathBuf>,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Files that cannot be used, a witness that does not satisfy the circuit, a refusal of the daemon.
+pub fn run(verb: &Prove, output: Output) -> Outcome {
+    let proved = match (&verb.key_file, &verb.circuit) {
+        (Some(key), _) => local::prove(verb, key, output)?,
+        (None, Some(_)) => return Err(Failure::internal("to come")),
+        (None, None) => return Err(Failure::usage("a circuit's name or --local is wanted")),
+    };
+    report::give(&proved, verb, output)
+}
