@@ -32,4 +32,4 @@ pub use density::Density;
 pub use entries::{Entry, Side};
 #[cfg(feature = "prover")]
 pub use matrix::Matrix;
-pub use witness::{WitnessEncoding, WitnessError, WitnessRegion};
+pub use witness::{WitnessEncoding, WitnessError, WitnessRegion, WitnessSink};

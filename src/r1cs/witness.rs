@@ -80,6 +80,28 @@ pub(crate) const ONE_BYTES: [u8; VALUE_BYTES] = {
     one
 };
 
+/// Where a witness goes, value by value: the inputs in order and the auxiliary variables in order,
+/// interleaved in any way, each 32 little-endian bytes of an integer below r.
+pub trait WitnessSink: Send {
+    /// Public inputs with ONE.
+    fn num_inputs(&self) -> usize;
+    /// Auxiliary variables.
+    fn num_aux(&self) -> usize;
+    /// Takes input i; input 0 is ONE.
+    ///
+    /// # Errors
+    /// [`WitnessError::Count`] for an input that the witness does not have,
+    /// [`WitnessError::NotCanonical`] for a value not below r, [`WitnessError::FirstNotOne`] for
+    /// another ONE than 1.
+    fn set_input(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError>;
+    /// Takes auxiliary variable i.
+    ///
+    /// # Errors
+    /// [`WitnessError::Count`] for a variable that the witness does not have,
+    /// [`WitnessError::NotCanonical`] for a value not below r.
+    fn set_aux(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError>;
+}
+
 /// Memory to write a witness into: `num_inputs + num_aux` slots of 32 bytes in the canonical
 /// encoding, which another process may share: it is written through raw pointers and never read.
 pub struct WitnessRegion<'a> {
@@ -166,6 +188,21 @@ impl<'a> WitnessRegion<'a> {
             slot.copy_from_nonoverlapping(value.as_ptr(), VALUE_BYTES);
         }
         Ok(())
+    }
+}
+
+impl WitnessSink for WitnessRegion<'_> {
+    fn num_inputs(&self) -> usize {
+        self.num_inputs
+    }
+    fn num_aux(&self) -> usize {
+        self.num_aux
+    }
+    fn set_input(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
+        Self::set_input(self, i, canonical_le)
+    }
+    fn set_aux(&mut self, i: usize, canonical_le: &[u8; 32]) -> Result<(), WitnessError> {
+        Self::set_aux(self, i, canonical_le)
     }
 }
 

@@ -1,1 +1,0 @@
-//! Recorders that implement bellman's and bellpepper-core's `ConstraintSystem`.
