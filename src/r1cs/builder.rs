@@ -229,3 +229,156 @@ impl CircuitBuilder {
         assemble(self.num_inputs, self.num_aux, self.interner, a, b, with_c.then_some(c))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algebra::{CancelToken, Canonical},
+        r1cs::test_circuits::{Rows, circuit, circuits, dense_product},
+    };
+    use proptest::prelude::*;
+
+    fn fr(v: i64) -> Fr {
+        let magnitude = Fr::from_u64(v.unsigned_abs());
+        if v < 0 { -magnitude } else { magnitude }
+    }
+
+    fn entries(circuit: &Circuit, matrix: &Matrix, row: usize) -> Vec<(u32, Fr)> {
+        matrix.row(row).map(|(column, index)| (column, circuit.coefficients()[index as usize])).collect()
+    }
+
+    #[test]
+    fn rows_are_summed_sorted_and_freed_of_zeros() {
+        let mut builder = CircuitBuilder::new(2, 3);
+        let a = [(4, fr(2)), (0, fr(-1)), (4, fr(5)), (1, fr(3)), (1, fr(-3))];
+        builder.constraint(&a, &[(2, fr(0))], &[(3, fr(1)), (3, fr(-2))]).unwrap();
+        let circuit = builder.finish().unwrap();
+        assert_eq!((circuit.num_inputs(), circuit.num_aux(), circuit.num_variables()), (2, 3, 5));
+        assert_eq!((circuit.num_constraints(), circuit.num_rows()), (1, 3));
+        assert_eq!(entries(&circuit, circuit.a(), 0), [(0, fr(-1)), (4, fr(7))]);
+        assert_eq!(entries(&circuit, circuit.b(), 0), []);
+        assert_eq!(entries(&circuit, circuit.c().unwrap(), 0), [(3, fr(-1))]);
+        for input in 0..2 {
+            assert_eq!(entries(&circuit, circuit.a(), 1 + input), [(input as u32, fr(1))]);
+            assert_eq!(entries(&circuit, circuit.b(), 1 + input), []);
+        }
+        assert_eq!(entries(&circuit, circuit.a(), 3), [], "rows past the end are empty");
+        assert_eq!(circuit.coefficients(), [fr(1), fr(-1), fr(7)]);
+        assert_eq!(circuit.a_density().indices(), [0, 1, 4]);
+        assert_eq!(circuit.b_density().count(), 0);
+    }
+
+    #[test]
+    fn equal_rows_have_equal_ids_and_others_do_not() {
+        let id = |rows: &[[&[(u32, Fr)]; 3]], inputs, aux| {
+            let mut builder = CircuitBuilder::new(inputs, aux);
+            for [a, b, c] in rows {
+                builder.constraint(a, b, c).unwrap();
+            }
+            builder.finish().unwrap().id()
+        };
+        let x: &[_] = &[(1, fr(9)), (2, fr(5))];
+        let y: &[_] = &[(2, fr(5)), (1, fr(4)), (1, fr(5))];
+        let one: &[_] = &[(0, fr(1))];
+        let reference = id(&[[x, one, &[]]], 1, 2);
+        assert_eq!(reference, id(&[[y, one, &[(1, fr(0))]]], 1, 2), "the same rows, written otherwise");
+        let others = [
+            id(&[[x, one, one]], 1, 2),
+            id(&[[one, x, &[]]], 1, 2),
+            id(&[[x, one, &[]]], 2, 1),
+            id(&[[x, one, &[]]], 1, 3),
+            id(&[[x, one, &[]], [&[], &[], &[]]], 1, 2),
+            id(&[[&[(1, fr(9)), (2, fr(6))], one, &[]]], 1, 2),
+        ];
+        for (i, other) in others.iter().enumerate() {
+            assert_ne!(&reference, other, "{i}");
+            assert!(!others[..i].contains(other), "{i}");
+        }
+    }
+
+    #[test]
+    fn shapes_and_variables_are_checked() {
+        let refused = |inputs, aux| CircuitBuilder::new(inputs, aux).finish().err();
+        assert_eq!(refused(0, 3), Some(CircuitError::NoInputs));
+        let most = u32::MAX as usize;
+        assert_eq!(
+            refused(2, most - 1),
+            Some(CircuitError::Variables { found: 1 << 32, wanted: u32::MAX.into() })
+        );
+        assert!(matches!(refused(usize::MAX, 2), Some(CircuitError::Variables { .. })));
+        let mut builder = CircuitBuilder::new(1, 1);
+        builder.constraint(&[], &[], &[]).unwrap();
+        let error = builder.constraint(&[], &[(0, fr(1)), (2, fr(1))], &[]).unwrap_err();
+        assert_eq!(error, CircuitError::Variable { matrix: 'B', row: 1, found: 2, wanted: 2 });
+        assert_eq!(error.to_string(), "row 1 of B names variable 2, wanted one below 2");
+        let empty = CircuitBuilder::new(1, 0).finish().unwrap();
+        assert_eq!((empty.num_constraints(), empty.num_rows()), (0, 1));
+        assert_eq!(empty.first_unsatisfied(&[Canonical::ONE]), None);
+    }
+
+    #[test]
+    fn wide_rows_and_wide_tables_evaluate_too() {
+        // More entries in one row than one task takes, more coefficients than 16 bits number.
+        let n = 200_000u32;
+        let terms: Vec<(u32, Fr)> = (0..n).map(|i| (i, Fr::from_u64(u64::from(i) * 7 + 2))).collect();
+        let mut builder = CircuitBuilder::new(1, n as usize - 1);
+        builder.constraint(&terms, &[(0, fr(1))], &[]).unwrap();
+        let circuit = builder.finish().unwrap();
+        assert_eq!(circuit.coefficients().len(), n as usize + 2);
+        let z: Vec<Canonical> = (0..n).map(|i| Canonical::from_u64(u64::from(i % 5))).collect();
+        let mut out = vec![Canonical::ONE; 3];
+        circuit.a().evaluate(circuit.coefficients(), &z, &mut out, &CancelToken::new()).unwrap();
+        let wanted: u64 = (0..u64::from(n)).map(|i| (i * 7 + 2) * (i % 5)).sum();
+        assert_eq!(out, [Canonical::from_u64(wanted), z[0], Canonical::ZERO]);
+    }
+
+    #[test]
+    fn evaluation_stops_when_cancelled() {
+        let circuit = CircuitBuilder::new(1, 0).finish().unwrap();
+        let cancel = CancelToken::new();
+        cancel.cancel();
+        let mut out = [Canonical::ZERO];
+        assert!(circuit.a().evaluate(circuit.coefficients(), &[Canonical::ONE], &mut out, &cancel).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn matrices_evaluate_like_dense_ones((rows, z) in circuits()) {
+            let circuit = circuit(&rows);
+            let matrices = [Some(circuit.a()), Some(circuit.b()), circuit.c()];
+            for (which, matrix) in matrices.into_iter().flatten().enumerate() {
+                let mut out = vec![Canonical::ONE; circuit.num_rows() + 3];
+                matrix.evaluate(circuit.coefficients(), &z, &mut out, &CancelToken::new()).unwrap();
+                prop_assert_eq!(out, dense_product(&rows, which, &z, circuit.num_rows() + 3));
+            }
+            let first = (0..rows.constraints.len()).find(|&i| {
+                let [a, b, c] = [0, 1, 2].map(|which| dense_product(&rows, which, &z, i + 1)[i]);
+                Fr::from_canonical(a) * b != c
+            });
+            prop_assert_eq!(circuit.first_unsatisfied(&z), first);
+        }
+
+        #[test]
+        fn densities_are_the_columns_with_entries((rows, _) in circuits()) {
+            let circuit = circuit(&rows);
+            for (matrix, density) in [(circuit.a(), circuit.a_density()), (circuit.b(), circuit.b_density())] {
+                let mut columns: Vec<u32> =
+                    (0..matrix.rows()).flat_map(|i| matrix.row(i).map(|(column, _)| column)).collect();
+                columns.sort_unstable();
+                columns.dedup();
+                prop_assert_eq!(density.len(), circuit.num_variables());
+                prop_assert_eq!(density.indices(), columns);
+            }
+        }
+
+        #[test]
+        fn ids_do_not_depend_on_the_order_of_terms((rows, _) in circuits()) {
+            let mut reversed: Rows = rows.clone();
+            for term in reversed.constraints.iter_mut().flatten() {
+                term.reverse();
+            }
+            prop_assert_eq!(circuit(&rows).id(), circuit(&reversed).id());
+        }
+    }
+}

@@ -203,3 +203,103 @@ impl Placement {
         Ok(MatrixBuf { offsets, columns, indices })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r1cs::test_circuits::{Rows, circuits};
+    use proptest::prelude::*;
+
+    /// The entries of a circuit's A and B, input rows included, in row order.
+    fn entries(rows: &Rows) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (row, [a, b, _]) in (0..).zip(&rows.constraints) {
+            for (side, terms) in [(Side::A, a), (Side::B, b)] {
+                let entry = |&(column, coefficient)| Entry { side, row, column, coefficient };
+                entries.extend(terms.iter().map(entry));
+            }
+        }
+        for input in 0..rows.num_inputs as u32 {
+            let row = rows.constraints.len() as u32 + input;
+            entries.push(Entry { side: Side::A, row, column: input, coefficient: Fr::ONE });
+        }
+        entries
+    }
+
+    fn read(rows: &Rows, max_rows: usize, entries: &[Entry]) -> Result<Circuit, CircuitError> {
+        Circuit::from_entries(rows.num_inputs, rows.num_aux, max_rows, || entries.iter().map(|&e| Ok(e)))
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_gives_the_circuit_of_the_rows(
+            ((rows, _), seed) in (circuits(), any::<prop::sample::Index>()),
+        ) {
+            let mut shuffled = entries(&rows);
+            let len = shuffled.len();
+            // A permutation of sorts: rotated and interleaved.
+            shuffled.rotate_left(seed.index(len));
+            let (even, odd): (Vec<_>, Vec<_>) = shuffled.iter().enumerate().partition(|(i, _)| i % 2 == 0);
+            let shuffled: Vec<Entry> = even.into_iter().chain(odd).map(|(_, &e)| e).collect();
+
+            let mut builder = crate::r1cs::CircuitBuilder::new(rows.num_inputs, rows.num_aux);
+            for [a, b, _] in &rows.constraints {
+                builder.constraint(a, b, &[]).unwrap();
+            }
+            let wanted = builder.finish().unwrap();
+            let found = read(&rows, rows.constraints.len() + rows.num_inputs, &shuffled).unwrap();
+            prop_assert!(found.c().is_none());
+            prop_assert_eq!(found.num_constraints(), wanted.num_constraints());
+            prop_assert_eq!(found.coefficients(), wanted.coefficients());
+            for (found, wanted) in [(found.a(), wanted.a()), (found.b(), wanted.b())] {
+                prop_assert_eq!(found.rows(), wanted.rows());
+                for row in 0..wanted.rows() {
+                    prop_assert_eq!(found.row(row).collect::<Vec<_>>(), wanted.row(row).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_contradicts_a_circuit_is_refused() {
+        let entry = |side, row, column, value| Entry { side, row, column, coefficient: Fr::from_u64(value) };
+        let shape = Rows { num_inputs: 2, num_aux: 1, constraints: vec![] };
+        let inputs = [entry(Side::A, 1, 0, 1), entry(Side::A, 2, 1, 1)];
+        let with = |extra: &[Entry]| read(&shape, 3, &[&inputs[..], extra].concat()).err();
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&[entry(Side::B, 0, 2, 5)]), None);
+        let cases = [
+            (entry(Side::B, 3, 0, 1), CircuitError::Row { matrix: 'B', found: 3, wanted: 3 }),
+            (entry(Side::A, 0, 3, 1), CircuitError::Variable { matrix: 'A', row: 0, found: 3, wanted: 3 }),
+            (entry(Side::A, 1, 0, 1), CircuitError::InputRow { row: 1, input: 0 }),
+            (entry(Side::A, 2, 0, 1), CircuitError::InputRow { row: 2, input: 1 }),
+            (entry(Side::B, 2, 0, 1), CircuitError::InputRow { row: 1, input: 0 }),
+        ];
+        for (extra, error) in cases {
+            assert_eq!(with(&[extra]), Some(error));
+        }
+        assert_eq!(read(&shape, 3, &inputs[..1]).err(), Some(CircuitError::InputRow { row: 0, input: 0 }));
+        assert_eq!(read(&shape, 3, &[]).err(), Some(CircuitError::InputRow { row: 0, input: 0 }));
+    }
+
+    #[test]
+    fn entries_that_change_between_readings_are_noticed() {
+        let entry = |row, column| Entry { side: Side::A, row, column, coefficient: Fr::ONE };
+        let honest = vec![entry(0, 1), entry(1, 0), entry(2, 1)];
+        let others: [Vec<Entry>; 4] = [
+            honest[..2].to_vec(),
+            [honest.clone(), vec![entry(2, 1)]].concat(),
+            vec![entry(7, 1), entry(1, 0), entry(2, 1)],
+            vec![entry(0, 9), entry(1, 0), entry(2, 1)],
+        ];
+        for second in others {
+            let calls = std::cell::Cell::new(0);
+            let result = Circuit::from_entries(2, 0, 3, || {
+                calls.set(calls.get() + 1);
+                let entries = if calls.get() == 1 { honest.clone() } else { second.clone() };
+                entries.into_iter().map(Ok::<_, CircuitError>)
+            });
+            assert_eq!(result.err(), Some(CircuitError::EntriesChanged));
+        }
+    }
+}

@@ -20,6 +20,8 @@ pub mod matrix;
 pub mod recorder;
 #[cfg(feature = "prover")]
 pub(crate) mod store;
+#[cfg(all(test, feature = "prover"))]
+mod test_circuits;
 pub mod witness;
 
 #[cfg(feature = "prover")]

@@ -260,3 +260,68 @@ impl IndicesBuf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_widen_when_the_first_one_passes_32_bits() {
+        let mut offsets = OffsetsBuf::new();
+        let ends = [0, 7, u32::MAX.into(), 1 << 32, (1 << 40) + 3];
+        for end in ends {
+            offsets.push(end);
+        }
+        assert_eq!(offsets.rows(), ends.len());
+        let frozen = offsets.freeze();
+        assert!(matches!(frozen, Offsets::U64(_)));
+        assert_eq!(frozen.rows(), ends.len());
+        assert_eq!(frozen.get(0), 0);
+        for (i, end) in ends.into_iter().enumerate() {
+            assert_eq!(frozen.get(i + 1), end);
+        }
+        assert_eq!(frozen.bytes().len(), 8 * (ends.len() + 1));
+        assert!(Offsets::narrow(u32::MAX.into()) && !Offsets::narrow(1 << 32));
+    }
+
+    #[test]
+    fn indices_are_as_wide_as_the_table_wants() {
+        let identity: Vec<u32> = (0..70_000).collect();
+        let indices = |last: u32| {
+            let mut indices = IndicesBuf::zeros(2);
+            indices.push(65_535);
+            indices.set(0, last);
+            indices.push(3);
+            indices
+        };
+        for (last, table, wide) in [(5, 65_536, false), (65_535, 65_537, true), (65_536, 65_537, true)] {
+            let frozen = indices(last).remap(&identity, table);
+            let values: Vec<u32> = match &frozen {
+                Indices::U16(v) => v.iter().map(|&i| i.into()).collect(),
+                Indices::U32(v) => v.to_vec(),
+            };
+            assert_eq!(values, [last, 0, 65_535, 3]);
+            assert_eq!(matches!(frozen, Indices::U32(_)), wide, "table of {table}");
+        }
+        // A table that shrank below what its indices were made for narrows them.
+        let mut map = identity.clone();
+        map[65_536] = 9;
+        let narrowed = indices(65_536).remap(&map, 65_536);
+        assert!(matches!(narrowed, Indices::U16(_)));
+    }
+
+    #[test]
+    fn mapped_slices_stay_in_their_mapping() {
+        use std::io::Write;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1, 0, 0, 0, 2, 0, 0, 0, 3, 0]).unwrap();
+        // SAFETY: nobody else has the file.
+        let map = Arc::new(unsafe { memmap2::MmapOptions::new().map_copy_read_only(&file) }.unwrap());
+        let slice = Store::Mapped(MappedSlice::<u32>::new(&map, 0, 2).unwrap());
+        assert_eq!(*slice, [1, 2]);
+        for (offset, len) in [(0, 3), (2, 1), (8, 1), (12, 0), (u64::MAX, 1), (4, u64::MAX), (4, 1 << 62)] {
+            assert!(MappedSlice::<u32>::new(&map, offset, len).is_none(), "{offset} {len}");
+        }
+        assert!(MappedSlice::<u16>::new(&map, 8, 1).is_some());
+    }
+}
