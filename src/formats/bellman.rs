@@ -32,15 +32,12 @@ pub fn open_vk(path: &Path) -> Result<VerifyingKey, FormatError> {
 
 /// As [`open_vk`], from bytes; what follows the key is ignored.
 pub fn read_vk(bytes: &[u8]) -> Result<VerifyingKey, FormatError> {
-    Ok(take_vk(&mut Reader::new("alpha_g1", bytes, 0))?.vk)
+    Ok(take_vk(&mut Reader::new("alpha_g1", bytes, 0), None)?.vk)
 }
 
 fn parse_params(map: &Arc<Mmap>, circuit: &Circuit) -> Result<ProvingKey, FormatError> {
     let mut reader = Reader::new("alpha_g1", map, 0);
-    let Head { vk, beta_g1, delta_g1 } = take_vk(&mut reader)?;
-    // Where the ic count stands: after three points of each group.
-    let ic_offset = 3 * (G1::UNCOMPRESSED + G2::UNCOMPRESSED) as u64;
-    check_count(&reader, "ic", ic_offset, vk.ic.len() as u64, circuit.num_inputs() as u64)?;
+    let head = take_vk(&mut reader, Some(circuit.num_inputs() as u64))?;
     let rows = circuit.num_rows() as u64;
     let h_len = rows.checked_next_power_of_two().map_or(u64::MAX, |m| m - 1);
     let (a_variables, b_variables) = (key::a_variables(circuit), key::b_variables(circuit));
@@ -51,9 +48,9 @@ fn parse_params(map: &Arc<Mmap>, circuit: &Circuit) -> Result<ProvingKey, Format
     let b_g1 = take_filtered::<G1>(&mut reader, map, "b_g1", b_variables.clone())?;
     let b_g2 = take_filtered::<G2>(&mut reader, map, "b_g2", b_variables)?;
     Ok(ProvingKey {
-        vk,
-        beta_g1,
-        delta_g1,
+        vk: head.vk,
+        beta_g1: head.beta_g1,
+        delta_g1: head.delta_g1,
         h,
         h_basis: HBasis::Monomial,
         root: TwoAdicRoot::Seven,
@@ -72,7 +69,8 @@ struct Head {
     delta_g1: G1Affine,
 }
 
-fn take_vk(reader: &mut Reader<'_>) -> Result<Head, FormatError> {
+/// `num_inputs`: the number of ic points, where it is known.
+fn take_vk(reader: &mut Reader<'_>, num_inputs: Option<u64>) -> Result<Head, FormatError> {
     let alpha_g1 = take_point::<G1>(reader, "alpha_g1")?;
     let beta_g1 = take_point::<G1>(reader, "beta_g1")?;
     let beta_g2 = take_point::<G2>(reader, "beta_g2")?;
@@ -80,12 +78,7 @@ fn take_vk(reader: &mut Reader<'_>) -> Result<Head, FormatError> {
     let delta_g1 = take_point::<G1>(reader, "delta_g1")?;
     let delta_g2 = take_point::<G2>(reader, "delta_g2")?;
     reader.enter("ic");
-    let offset = reader.offset();
-    let count = u64::from(reader.u32_be()?);
-    if count == 0 {
-        let defect = Defect::Count { what: "the number of points", found: 0, wanted: 1 };
-        return Err(reader.error_at(offset, defect));
-    }
+    let count = take_count(reader, |found| num_inputs.unwrap_or(found.max(1)))?;
     let ic = points::take::<G1>(reader, ENCODING, count)?;
     let vk = VerifyingKey {
         alpha_g1,
@@ -104,18 +97,14 @@ fn take_point<C: Curve>(reader: &mut Reader<'_>, section: &'static str) -> Resul
     points::take_one::<C>(reader, ENCODING)
 }
 
-fn check_count(
-    reader: &Reader<'_>,
-    section: &'static str,
-    offset: u64,
-    found: u64,
-    wanted: u64,
-) -> Result<(), FormatError> {
+/// A count, which must be the one that is `wanted` where it was found.
+fn take_count(reader: &mut Reader<'_>, wanted: impl FnOnce(u64) -> u64) -> Result<u64, FormatError> {
+    let offset = reader.offset();
+    let found = u64::from(reader.u32_be()?);
+    let wanted = wanted(found);
     if found == wanted {
-        return Ok(());
+        return Ok(found);
     }
-    let mut reader = reader.clone();
-    reader.enter(section);
     Err(reader.error_at(offset, Defect::Count { what: "the number of points", found, wanted }))
 }
 
@@ -127,9 +116,7 @@ fn take_query<C: Curve>(
     wanted: u64,
 ) -> Result<PointStore<C>, FormatError> {
     reader.enter(section);
-    let offset = reader.offset();
-    let found = u64::from(reader.u32_be()?);
-    check_count(reader, section, offset, found, wanted)?;
+    let found = take_count(reader, |_| wanted)?;
     let first = reader.offset();
     let left = reader.remaining();
     reader.take_items(found, C::UNCOMPRESSED as u64)?;

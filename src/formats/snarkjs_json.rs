@@ -188,8 +188,9 @@ impl<'a> Document<'a> {
     ) -> Result<T, FormatError> {
         serde_json::from_str(part).map_err(|error| {
             let lines = part.split_inclusive('\n').take(error.line().saturating_sub(1));
-            let within: usize = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-            let offset = self.offset(part) + within.min(part.len()) as u64;
+            let within = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+            let within = if error.is_eof() { part.len() } else { within.min(part.len()) };
+            let offset = self.offset(part) + within as u64;
             FormatError::malformed(section, offset, Defect::Json { found: error.to_string(), wanted })
         })
     }

@@ -1,9 +1,12 @@
 //! What several of these tests need.
+use bls12_381::{Bls12, Scalar};
 use cuzk::{
     algebra::{CancelToken, Canonical},
-    groth16::{CpuProver, Proof, ProveError, ProvingKey, Randomness, Timeline},
+    formats::bellman::write_vk,
+    groth16::{CpuProver, Proof, ProveError, ProvingKey, Randomness, Timeline, VerifyingKey},
     r1cs::Circuit,
 };
+use group::ff::PrimeField;
 use std::path::PathBuf;
 
 pub fn fixture(name: &str) -> PathBuf {
@@ -22,4 +25,18 @@ pub fn prove_with(
     randomness: Randomness,
 ) -> Result<Proof, ProveError> {
     CpuProver::prove(circuit, key, z, randomness, &CancelToken::new(), &mut Timeline::new(), &mut |_| {})
+}
+
+/// The public inputs of an assignment, without ONE.
+pub fn public(circuit: &Circuit, z: &[Canonical]) -> Vec<Canonical> {
+    z[1..circuit.num_inputs()].to_vec()
+}
+
+/// What bellman's verifier says, from the bytes that it would get.
+pub fn bellman_accepts(vk: &VerifyingKey, proof: &Proof, inputs: &[Canonical]) -> bool {
+    let vk = groth16::VerifyingKey::<Bls12>::read(&write_vk(vk).unwrap()[..]).unwrap();
+    let proof = groth16::Proof::<Bls12>::read(&proof.to_bytes()[..]).unwrap();
+    let inputs: Vec<Scalar> =
+        inputs.iter().map(|v| Scalar::from_repr(v.to_le_bytes().into()).unwrap()).collect();
+    groth16::verify_proof(&groth16::prepare_verifying_key(&vk), &proof, &inputs).is_ok()
 }
