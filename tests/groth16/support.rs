@@ -4,7 +4,7 @@ use cuzk::{
     algebra::{CancelToken, Canonical},
     formats::bellman::write_vk,
     groth16::{CpuProver, Proof, ProveError, ProvingKey, Randomness, Timeline, VerifyingKey},
-    r1cs::Circuit,
+    r1cs::{Circuit, WitnessRegion, recorder::write_bellman_witness},
 };
 use group::ff::PrimeField;
 use std::path::PathBuf;
@@ -39,4 +39,12 @@ pub fn bellman_accepts(vk: &VerifyingKey, proof: &Proof, inputs: &[Canonical]) -
     let inputs: Vec<Scalar> =
         inputs.iter().map(|v| Scalar::from_repr(v.to_le_bytes().into()).unwrap()).collect();
     groth16::verify_proof(&groth16::prepare_verifying_key(&vk), &proof, &inputs).is_ok()
+}
+
+/// The witness of a bellman circuit.
+pub fn written(circuit: &Circuit, instance: impl bellman::Circuit<Scalar>) -> Vec<Canonical> {
+    let mut memory = vec![0; 32 * circuit.num_variables()];
+    let mut region = WitnessRegion::from_slice(&mut memory, circuit.num_inputs(), circuit.num_aux()).unwrap();
+    write_bellman_witness(instance, &mut region).unwrap();
+    memory.as_chunks::<32>().0.iter().map(|v| Canonical::from_le_bytes(v).unwrap()).collect()
 }
