@@ -1,6 +1,7 @@
 //! Reading a file's bytes front to back, each step checked against what is left, so that no length
 //! field is believed before the bytes that it promises are there.
 use super::{FormatError, error::Defect};
+use crate::algebra::fr;
 
 /// A cursor over one section (or a whole file) that knows its name and its place in the file.
 #[derive(Clone)]
@@ -92,6 +93,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A field's size in bytes and its modulus, which must be `wanted` (little-endian).
+    pub fn expect_modulus(&mut self, what: &'static str, wanted: &[u8]) -> Result<(), FormatError> {
+        self.expect_u32_le("a field element's size in bytes", wanted.len() as u64)?;
+        let offset = self.offset();
+        let found = self.take(wanted.len() as u64)?;
+        if found == wanted {
+            return Ok(());
+        }
+        Err(self.error_at(offset, Defect::Value { what, found: hex(found), wanted: hex(wanted) }))
+    }
+
+    /// The same for r, the scalar field's modulus.
+    pub fn expect_scalar_modulus(&mut self) -> Result<(), FormatError> {
+        let r: Vec<u8> = fr::MODULUS.iter().flat_map(|limb| limb.to_le_bytes()).collect();
+        self.expect_modulus("the scalar field's modulus r", &r)
+    }
+
     /// Nothing may be left.
     pub fn finish(self) -> Result<(), FormatError> {
         match self.remaining() {
@@ -99,4 +117,9 @@ impl<'a> Reader<'a> {
             found => Err(self.error(Defect::Trailing { found })),
         }
     }
+}
+
+/// A little-endian integer in hexadecimal.
+pub fn hex(little_endian: &[u8]) -> String {
+    little_endian.iter().rev().fold(String::from("0x"), |text, byte| text + &format!("{byte:02x}"))
 }

@@ -16,9 +16,15 @@
 //! Points are affine in Montgomery form (R = 2³⁸⁴), infinity all zero. Values are v·R² with R = 2²⁵⁶.
 //! snarkjs' domain comes from another root of unity than bellman's: [`TwoAdicRoot::Five`].
 //! (<https://github.com/iden3/snarkjs>, `src/zkey_utils.js`.)
-use super::{FormatError, binfile::BinFile, bytes::Reader, error::Defect, files, points};
+use super::{
+    FormatError,
+    binfile::BinFile,
+    bytes::{Reader, hex},
+    error::Defect,
+    files, points,
+};
 use crate::{
-    algebra::{Curve, Fr, G1, G1Affine, G2, G2Affine, PointEncoding, PointStore, TwoAdicRoot, fr},
+    algebra::{Curve, Fr, G1, G1Affine, G2, G2Affine, PointEncoding, PointStore, TwoAdicRoot},
     groth16::{HBasis, ProvingKey, Query, VerifyingKey},
     r1cs::{Circuit, CircuitBuilder},
 };
@@ -107,9 +113,8 @@ struct Header {
 
 impl Header {
     fn read(mut reader: Reader<'_>) -> Result<Self, FormatError> {
-        take_modulus(&mut reader, "the base field's modulus q", &BASE_MODULUS_LE)?;
-        let r: Vec<u8> = fr::MODULUS.iter().flat_map(|limb| limb.to_le_bytes()).collect();
-        take_modulus(&mut reader, "the scalar field's modulus r", &r)?;
+        reader.expect_modulus("the base field's modulus q", &BASE_MODULUS_LE)?;
+        reader.expect_scalar_modulus()?;
         let variables_offset = reader.offset();
         let (variables, public) = (reader.u32_le()?, reader.u32_le()?);
         if public >= variables {
@@ -142,21 +147,6 @@ impl Header {
     fn num_inputs(&self) -> u64 {
         u64::from(self.public) + 1
     }
-}
-
-fn take_modulus(reader: &mut Reader<'_>, what: &'static str, wanted: &[u8]) -> Result<(), FormatError> {
-    reader.expect_u32_le("a field element's size in bytes", wanted.len() as u64)?;
-    let offset = reader.offset();
-    let found = reader.take(wanted.len() as u64)?;
-    if found == wanted {
-        return Ok(());
-    }
-    Err(reader.error_at(offset, Defect::Value { what, found: hex(found), wanted: hex(wanted) }))
-}
-
-/// A little-endian integer in hexadecimal.
-fn hex(little_endian: &[u8]) -> String {
-    little_endian.iter().rev().fold(String::from("0x"), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn read_ic(mut reader: Reader<'_>, count: u64) -> Result<Vec<G1Affine>, FormatError> {
