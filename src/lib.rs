@@ -1,9 +1,9 @@
 //! cuzk: a persistent Groth16 (BLS12-381) proving service for one host.
 //!
-//! Layers, each importing only from those above it in this list: `algebra` (field, curves,
-//! transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover, verifier),
-//! `formats` (other tools' files), `catalog` (circuits by name),
-//! `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
+//! Layers, each importing only from those above it in this list: `files` (written whole), `algebra`
+//! (field, curves, transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover,
+//! verifier), `formats` (other tools' files), `catalog` (circuits by name), `shm` (witness memory),
+//! `proto` (packets and messages), `client`, `daemon`, `cli`.
 #[cfg(feature = "prover")]
 pub mod algebra;
 #[cfg(any(feature = "cli", feature = "daemon"))]
@@ -14,6 +14,8 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "daemon")]
 pub mod daemon;
+#[cfg(feature = "prover")]
+pub(crate) mod files;
 #[cfg(feature = "prover")]
 pub mod formats;
 #[cfg(feature = "prover")]

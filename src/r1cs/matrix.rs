@@ -50,7 +50,7 @@ impl Matrix {
     }
 
     /// Where row i lies in `columns` and `indices`; empty past the end.
-    fn range(&self, i: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self, i: usize) -> std::ops::Range<usize> {
         if i < self.rows() { self.offsets.get(i) as usize..self.offsets.get(i + 1) as usize } else { 0..0 }
     }
 

@@ -20,7 +20,8 @@ pub mod matrix;
 pub mod recorder;
 #[cfg(feature = "prover")]
 pub(crate) mod store;
-#[cfg(all(test, feature = "prover"))]
+#[cfg(test)]
+#[cfg(feature = "prover")]
 mod test_circuits;
 pub mod witness;
 
