@@ -139,21 +139,23 @@ impl Reservation {
         &self.demand
     }
 
-    /// Gives back what turned out not to be needed: of each amount, the lesser of `demand` and what is held stays.
-    pub fn shrink_to(&mut self, demand: Demand) {
-        let smaller = Demand {
-            leases: demand.leases.min(self.demand.leases),
-            keys: demand.keys.min(self.demand.keys),
-            circuits: demand.circuits.min(self.demand.circuits),
-            headroom: demand.headroom.min(self.demand.headroom),
-            beside: self.demand.beside,
-        };
+    /// Holds `demand` instead, where that fits now; whoever waits is not asked, for this one has been
+    /// served already. A smaller demand always fits.
+    ///
+    /// # Errors
+    /// [`NeverFits`]; the reservation is as it was.
+    pub fn try_resize(&mut self, demand: Demand) -> Result<bool, NeverFits> {
+        self.budget.never_fits(&demand)?;
         let mut state = self.budget.lock();
         state.release(&self.demand);
-        state.charge(&smaller);
+        let fits = state.fits(&demand);
+        state.charge(if fits { &demand } else { &self.demand });
         drop(state);
-        self.demand = smaller;
-        self.budget.admit();
+        if fits {
+            self.demand = demand;
+            self.budget.admit();
+        }
+        Ok(fits)
     }
 }
 
@@ -415,15 +417,26 @@ mod tests {
     }
 
     #[test]
-    fn shrinking_serves_who_waits() {
+    fn a_reservation_changes_its_size_where_that_fits() {
         let budget = Budget::new(100);
         let mut held =
-            budget.try_reserve(Demand { keys: 60, circuits: 40, ..Demand::default() }).unwrap().unwrap();
+            budget.try_reserve(Demand { keys: 60, circuits: 20, ..Demand::default() }).unwrap().unwrap();
         let mut waiting = Box::pin(budget.reserve(leases(30)));
         assert!(poll(&mut waiting).is_none());
-        held.shrink_to(Demand { keys: 70, circuits: 10, headroom: 5, ..Demand::default() });
-        assert_eq!(*held.demand(), Demand { keys: 60, circuits: 10, ..Demand::default() });
-        assert!(poll(&mut waiting).unwrap().is_ok());
+        let larger = Demand { keys: 60, circuits: 20, headroom: 20, ..Demand::default() };
+        assert_eq!(held.try_resize(larger), Ok(true), "ahead of who waits");
+        assert_eq!(
+            held.try_resize(Demand { headroom: 21, ..larger }),
+            Err(NeverFits { needed: 101, total: 100 })
+        );
+        assert_eq!(*held.demand(), larger);
+        let smaller = Demand { keys: 60, circuits: 5, headroom: 5, ..Demand::default() };
+        assert_eq!(held.try_resize(smaller), Ok(true));
+        let lease = poll(&mut waiting).expect("who waits is served with what came free").unwrap();
+        assert_eq!(held.try_resize(larger), Ok(false));
+        assert_eq!(*held.demand(), smaller);
+        drop((held, lease));
+        assert_eq!(budget.usage(), Usage { total: 100, ..Usage::default() });
     }
 
     #[tokio::test]

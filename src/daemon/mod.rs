@@ -4,5 +4,6 @@ pub mod config;
 pub mod host;
 pub mod jobs;
 pub mod queue;
+pub mod registry;
 pub mod units;
 pub mod users;
