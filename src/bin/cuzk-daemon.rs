@@ -1,1 +1,136 @@
-fn main() {}
+//! The daemon's command line: what it is told, where it listens, and how it says what went wrong.
+use anyhow::Context;
+use clap::Parser;
+use cuzk::daemon::{
+    backend::Backend,
+    config::{Config, ConfigSource, Memory},
+    cpu::CpuBackend,
+    host::HostFiles,
+    lifecycle::{self, Setup, StartError, listener, logging, notify::ServiceManager, signals},
+};
+use std::{os::fd::OwnedFd, path::PathBuf, process::ExitCode, sync::Arc};
+use tokio_seqpacket::UnixSeqpacketListener;
+
+/// A fault while running.
+const EXIT_FAULT: u8 = 1;
+/// The socket cannot be had (EX_CANTCREAT of sysexits.h).
+const EXIT_SOCKET: u8 = 73;
+/// The configuration is wrong (EX_CONFIG of sysexits.h).
+const EXIT_CONFIG: u8 = 78;
+
+/// Proves Groth16 circuits for local clients. SIGTERM stops it, SIGHUP makes it read its configuration again.
+#[derive(Parser)]
+#[command(name = "cuzk-daemon", version = cuzk::BUILD_ID)]
+struct Arguments {
+    /// The configuration file, with drop-ins in FILE.d/ [default: /etc/cuzk/cuzk.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print OK or every problem of the configuration, and start nothing
+    #[arg(long)]
+    check_config: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let source = ConfigSource::new(arguments.config);
+    let config = match source.load() {
+        Ok(config) => config,
+        Err(problems) => {
+            if arguments.check_config {
+                println!("{problems}");
+            } else {
+                eprintln!("{problems}");
+            }
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    if arguments.check_config {
+        return check(&config);
+    }
+    match start(config, source) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cuzk-daemon: {error:#}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<listener::ListenError>() {
+        return if error.is_taken() { EXIT_SOCKET } else { EXIT_FAULT };
+    }
+    match error.downcast_ref::<StartError>() {
+        Some(StartError::Circuits(_) | StartError::State { .. } | StartError::Host(_)) => EXIT_CONFIG,
+        _ => EXIT_FAULT,
+    }
+}
+
+/// Checks what the files' text alone does not tell.
+fn check(config: &Config) -> ExitCode {
+    let mut problems = lifecycle::definition_problems(&config.circuits_dir);
+    if config.memory == Memory::Auto
+        && let Err(error) = HostFiles::default().budget(config.memory_margin)
+    {
+        problems.push(error.to_string());
+    }
+    if problems.is_empty() {
+        println!("OK");
+        return ExitCode::SUCCESS;
+    }
+    for problem in problems {
+        println!("{problem}");
+    }
+    ExitCode::from(EXIT_CONFIG)
+}
+
+fn start(config: Config, source: ConfigSource) -> anyhow::Result<()> {
+    // First of all: the descriptor's number must not have been given to anything else.
+    let inherited = listener::inherited()?;
+    let set_log_level = logging::start(config.log).context("logging cannot be started")?;
+    keep_secrets()?;
+    let (socket, guard) = match inherited {
+        Some(socket) => (socket, None),
+        None => {
+            let (socket, guard) = listener::bound(&config.socket, config.socket_mode)?;
+            (socket, Some(guard))
+        }
+    };
+    tracing::info!("cuzk-daemon {} starts, process {}", cuzk::BUILD_ID, std::process::id());
+    let why = "the CPU is the only backend of this build";
+    let backend = CpuBackend::new(config.threads, why).context("the prover's threads cannot be started")?;
+    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(backend)];
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("io")
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")?;
+    let result = runtime.block_on(serve(socket, config, source, backends, Box::new(set_log_level)));
+    // A worker or a loading thread that does not end must not keep the process.
+    runtime.shutdown_background();
+    drop(guard);
+    result
+}
+
+async fn serve(
+    socket: OwnedFd,
+    config: Config,
+    source: ConfigSource,
+    backends: Vec<Arc<dyn Backend>>,
+    set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
+) -> anyhow::Result<()> {
+    let listener = UnixSeqpacketListener::try_from(socket).context("the socket cannot be listened at")?;
+    let controls = signals::controls().context("signals cannot be handled")?;
+    let watchdog = sd_notify::watchdog_enabled();
+    let notify = Box::new(ServiceManager);
+    let setup = Setup { config, source, backends, notify, watchdog, set_log_level };
+    Ok(lifecycle::run(listener, setup, controls).await?)
+}
+
+/// Witnesses are secrets: no core dump, and no other process of this user may look inside.
+fn keep_secrets() -> anyhow::Result<()> {
+    nix::sys::prctl::set_dumpable(false).context("core dumps cannot be switched off")?;
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)
+        .context("core dumps cannot be switched off")
+}

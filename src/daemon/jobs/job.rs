@@ -1,5 +1,5 @@
 //! One job: its partitions, each in one of six states, and the verdict that ends it.
-use super::{Discarded, Task, Verdict};
+use super::{Discarded, Ended, Release, Task, Verdict};
 use crate::algebra::CancelToken;
 use crate::daemon::users::Charge;
 use crate::proto::{
@@ -59,7 +59,7 @@ pub(super) struct Job<C, W> {
     _charge: Charge,
 }
 
-impl<C: Clone, W> Job<C, W> {
+impl<C: Clone, W: Release> Job<C, W> {
     pub(super) fn new(
         uid: u32,
         submit: &Submit,
@@ -182,7 +182,9 @@ impl<C: Clone, W> Job<C, W> {
             match partition {
                 Partition::Queued(_) => {
                     if let Partition::Queued(queued) = mem::replace(partition, Partition::Cancelled) {
-                        discarded.1.push(queued.0);
+                        let (mut witness, _) = *queued;
+                        witness.release();
+                        discarded.1.push(witness);
                         dropped += 1;
                     }
                 }
@@ -200,6 +202,19 @@ impl<C: Clone, W> Job<C, W> {
         if self.verdict.is_some() {
             discarded.0.extend(self.circuit.take());
         }
+    }
+
+    /// The account of a job that has a verdict.
+    pub(super) fn ended(&self, now: Instant) -> Option<Ended> {
+        let verdict = self.verdict.as_ref()?;
+        Some(Ended {
+            job: self.id,
+            uid: self.uid,
+            circuit: self.circuit_name.clone(),
+            partitions: self.partitions.len(),
+            age: now.saturating_duration_since(self.created),
+            failure: verdict.as_ref().err().cloned(),
+        })
     }
 
     pub(super) fn status(&self, now: Instant) -> JobStatus {

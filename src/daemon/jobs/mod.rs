@@ -4,7 +4,8 @@
 //! key (scoped to the uid) names the same job all that while.
 //!
 //! The table is plain state: whoever owns it locks it, and tells it the time. It does not look into circuits
-//! (`C`) and witnesses (`W`), and never drops them itself, for that can take long: see [`JobTable::take_discarded`].
+//! (`C`) and witnesses (`W`), and never drops them itself, for that can take long: see
+//! [`JobTable::take_discarded`].
 mod job;
 
 use super::queue::Queue;
@@ -87,8 +88,49 @@ pub struct View {
     pub verdict: Option<Verdict>,
 }
 
+/// A witness as the table sees it.
+pub trait Release {
+    /// Gives the witness's memory back to its owner. What is left is dropped later.
+    fn release(&mut self);
+}
+
 /// What the table no longer needs, for its owner to drop where that may take long.
 pub struct Discarded<C, W>(Vec<C>, Vec<W>);
+
+impl<C, W> Discarded<C, W> {
+    /// Whether there is nothing to drop.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty() && self.1.is_empty()
+    }
+}
+
+/// A job that has just got its verdict, for the log.
+pub struct Ended {
+    job: JobId,
+    uid: u32,
+    circuit: String,
+    partitions: usize,
+    age: Duration,
+    failure: Option<ProtocolError>,
+}
+
+impl Ended {
+    /// One line a job.
+    pub fn log(&self) {
+        let Self { job, uid, circuit, partitions, age, failure } = self;
+        let (circuit, seconds) = (&circuit[..], age.as_secs_f64());
+        match failure {
+            None => tracing::info!(
+                JOB = %job, CIRCUIT = circuit, UID = uid,
+                "job {job} of user {uid}: {partitions} proofs of {circuit} after {seconds:.3} s"
+            ),
+            Some(failure) => tracing::info!(
+                JOB = %job, CIRCUIT = circuit, UID = uid,
+                "job {job} of user {uid}: {circuit} failed after {seconds:.3} s: {failure}"
+            ),
+        }
+    }
+}
 
 /// All jobs.
 pub struct JobTable<C, W> {
@@ -107,13 +149,13 @@ fn cancelled(job: JobId) -> ProtocolError {
     ProtocolError::new(ErrorCode::JobCancelled, format!("job {job} was cancelled"))
 }
 
-impl<C: Clone, W> Default for JobTable<C, W> {
+impl<C: Clone, W: Release> Default for JobTable<C, W> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<C: Clone, W> JobTable<C, W> {
+impl<C: Clone, W: Release> JobTable<C, W> {
     /// No jobs.
     pub fn new() -> Self {
         Self {
@@ -192,7 +234,8 @@ impl<C: Clone, W> JobTable<C, W> {
         Ok(job.accepted())
     }
 
-    fn refuse<T>(&mut self, witness: W, answer: T) -> T {
+    fn refuse<T>(&mut self, mut witness: W, answer: T) -> T {
+        witness.release();
         self.discarded.1.push(witness);
         answer
     }
@@ -221,12 +264,21 @@ impl<C: Clone, W> JobTable<C, W> {
     }
 
     /// Ends a running partition. Its witness must have been dropped, for its owner may now use the memory again.
-    pub fn complete(&mut self, job: JobId, partition: u32, outcome: Outcome, backend: &str, now: Instant) {
+    /// Tells whether that has ended the job.
+    pub fn complete(
+        &mut self,
+        job: JobId,
+        partition: u32,
+        outcome: Outcome,
+        backend: &str,
+        now: Instant,
+    ) -> Option<Ended> {
         // A cancelled job can be acknowledged while its last step still runs.
         let Some(job) = self.jobs.get_mut(&job) else {
             self.counters.cancelled += 1;
-            return;
+            return None;
         };
+        let had_ended = job.verdict.is_some();
         match outcome {
             Outcome::Proved(proof) if job.verdict.is_none() => {
                 self.counters.proved += 1;
@@ -246,6 +298,7 @@ impl<C: Clone, W> JobTable<C, W> {
         }
         job.retire_circuit(&mut self.discarded);
         job.touch(now);
+        if had_ended { None } else { job.ended(now) }
     }
 
     /// Counts a proof that failed its self-check and is tried again.

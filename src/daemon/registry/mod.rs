@@ -16,6 +16,7 @@ use std::{
 use tokio::sync::watch;
 
 pub use loading::LoadedCircuit;
+pub(crate) use loading::describe;
 
 /// Bytes of working memory that must be set aside for a circuit, whatever proves it.
 pub type Headroom = dyn Fn(&Circuit, &ProvingKey) -> u64 + Send + Sync;

@@ -1,0 +1,59 @@
+//! The CPU backend: blst and rayon, in a pool of threads of its own.
+use super::backend::{Backend, BackendError, Claim, ProofRequest};
+use super::witness::PrivateWitness;
+use crate::groth16::{CpuProver, ProvingKey, Stage};
+use crate::r1cs::Circuit;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use std::time::Instant;
+
+/// Bytes that the multi-exponentiations' buckets and points in flight take for each thread, at most.
+const BYTES_PER_THREAD: u64 = 8 << 20;
+
+/// The CPU as a prover.
+pub struct CpuBackend {
+    pool: ThreadPool,
+    why: String,
+}
+
+impl CpuBackend {
+    /// A prover with so many threads; `why` says why it is the CPU that proves.
+    ///
+    /// # Errors
+    /// The threads cannot be started.
+    pub fn new(threads: usize, why: impl Into<String>) -> Result<Self, ThreadPoolBuildError> {
+        let pool =
+            ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("prove-{i}")).build()?;
+        Ok(Self { pool, why: why.into() })
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// z, and a, b, c on the domain, 32 bytes a value; and what each thread works with.
+    fn working_bytes(&self, circuit: &Circuit, key: &ProvingKey) -> u64 {
+        let domain = key.domain(circuit).map_or(0, |domain| domain.size() as u64);
+        let values = circuit.num_variables() as u64 + 3 * domain;
+        32 * values + BYTES_PER_THREAD * self.pool.current_num_threads() as u64
+    }
+
+    fn prove(&self, request: ProofRequest<'_>) -> Result<Claim, BackendError> {
+        let ProofRequest { circuit, key, witness, randomness, cancel, timeline, on_stage } = request;
+        self.pool.install(|| {
+            on_stage(Stage::Copy);
+            let began = Instant::now();
+            let z = PrivateWitness::read(witness, circuit.num_variables(), cancel)?;
+            timeline.record(Stage::Copy, began);
+            let mut on_stage = |stage| on_stage(stage);
+            let proof =
+                CpuProver::prove(circuit, key, z.values(), randomness, cancel, timeline, &mut on_stage)?;
+            Ok(Claim { proof, inputs: z.values()[1..circuit.num_inputs()].to_vec() })
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Witness memory that the daemon has lent to a connection. A lease is used by at most one partition at a
+//! time, and is free again when that use is dropped.
+use super::{budget::Reservation, users::Charge};
+use crate::proto::{ErrorCode, ProtocolError};
+use crate::shm::LeasedBuffer;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// One lease. It ends when its connection and the partition that uses it have let go of it.
+pub struct Lease {
+    id: u64,
+    buffer: LeasedBuffer,
+    in_use: AtomicBool,
+    _reservation: Reservation,
+    _charge: Charge,
+}
+
+impl Lease {
+    /// Makes the memory that the reservation and the charge pay for: at least `length` bytes.
+    ///
+    /// # Errors
+    /// The system has no more memory files.
+    pub fn create(id: u64, length: u64, reservation: Reservation, charge: Charge) -> io::Result<Arc<Self>> {
+        let buffer = LeasedBuffer::create(length)?;
+        let in_use = AtomicBool::new(false);
+        Ok(Arc::new(Self { id, buffer, in_use, _reservation: reservation, _charge: charge }))
+    }
+
+    /// Names the lease on its connection.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The memory.
+    pub fn buffer(&self) -> &LeasedBuffer {
+        &self.buffer
+    }
+
+    /// Takes the lease for one partition.
+    ///
+    /// # Errors
+    /// `LeaseInUse`.
+    pub fn use_it(self: &Arc<Self>) -> Result<LeaseUse, ProtocolError> {
+        if self.in_use.swap(true, Ordering::AcqRel) {
+            let message = format!("lease {} holds the witness of a partition that is not finished", self.id);
+            return Err(ProtocolError::new(ErrorCode::LeaseInUse, message));
+        }
+        Ok(LeaseUse { lease: self.clone(), released: false })
+    }
+}
+
+/// The use of a lease by one partition; dropping it frees the lease for the next witness.
+pub struct LeaseUse {
+    lease: Arc<Lease>,
+    released: bool,
+}
+
+impl LeaseUse {
+    /// The memory.
+    pub fn buffer(&self) -> &LeasedBuffer {
+        &self.lease.buffer
+    }
+
+    /// Frees the lease now. What is left may be the last hold on the memory, whose drop takes a while.
+    pub fn release(&mut self) {
+        if !self.released {
+            self.released = true;
+            self.lease.in_use.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for LeaseUse {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::{
+        budget::{Budget, Demand},
+        config::Config,
+        users::{Countable, Users},
+    };
+
+    #[test]
+    fn one_use_at_a_time_and_everything_comes_back() {
+        let (budget, users) = (Budget::new(1 << 20), Users::new(Config::default().limits));
+        let demand = Demand { leases: 4096, ..Demand::default() };
+        let reservation = budget.try_reserve(demand).unwrap().unwrap();
+        let lease =
+            Lease::create(5, 100, reservation, users.charge(1, Countable::Buffer(4096)).unwrap()).unwrap();
+        let first = lease.use_it().unwrap();
+        let refused = lease.use_it().err().unwrap();
+        assert_eq!(refused.code, ErrorCode::LeaseInUse);
+        assert!(refused.message.contains("lease 5"), "{refused}");
+        let mut first = first;
+        first.release();
+        let second = lease.use_it().unwrap();
+        drop(first);
+        assert!(lease.use_it().is_err(), "a use that was released does not end the next one");
+        drop(lease);
+        assert_eq!(budget.usage().leases, 4096, "a partition in flight keeps the memory");
+        drop(second);
+        assert_eq!(budget.usage().leases, 0);
+    }
+}

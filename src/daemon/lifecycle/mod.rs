@@ -1,0 +1,316 @@
+//! From the first circuit to the last reply: [`run`] owns the daemon's life. It tells the service manager
+//! when the preloaded circuits are hot, reloads, drains and stops, and lets the watchdog be fed only while
+//! the workers make progress.
+pub mod listener;
+pub mod logging;
+pub mod notify;
+pub mod signals;
+
+use super::backend::Backend;
+use super::budget::Budget;
+use super::config::{Config, ConfigSource, Memory};
+use super::host::{HostError, HostFiles};
+use super::registry::{LoadSettings, Progress, Registry};
+use super::scheduler::{Scheduler, Stalled};
+use super::server;
+use super::service::Service;
+use super::units::about_bytes;
+use super::users::Users;
+use super::worker::Worker;
+use crate::catalog::DefinitionError;
+use crate::groth16::ProvingKey;
+use crate::r1cs::Circuit;
+use notify::{Event, Notify};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::mpsc, time};
+use tokio_seqpacket::UnixSeqpacketListener;
+
+/// Between two looks at what takes time.
+const TICK: Duration = Duration::from_secs(1);
+/// How much longer a start or a reload may take each time it is seen to make progress.
+const EXTENSION: Duration = Duration::from_secs(60);
+
+/// What the daemon is told while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Read configuration and circuits again.
+    Reload,
+    /// Stop: the first time, running partitions may end; the second time, at once.
+    Stop,
+}
+
+/// What a daemon is made of.
+pub struct Setup {
+    /// The configuration.
+    pub config: Config,
+    /// Where a reload reads it again.
+    pub source: ConfigSource,
+    /// What proves; one worker each.
+    pub backends: Vec<Arc<dyn Backend>>,
+    /// The service manager.
+    pub notify: Box<dyn Notify>,
+    /// What the watchdog allows between two signs of life, where there is one.
+    pub watchdog: Option<Duration>,
+    /// Sets the least severe level that is logged.
+    pub set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
+}
+
+/// Why the daemon cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The memory budget cannot be found.
+    #[error("the memory budget cannot be found: {0}")]
+    Host(#[from] HostError),
+    /// The circuits' directory cannot be read.
+    #[error("circuits_dir: {0}")]
+    Circuits(#[from] DefinitionError),
+    /// The directory for what outlives a restart cannot be made.
+    #[error("state_dir: {}: {source}", path.display())]
+    State {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("a worker's thread cannot be started: {0}")]
+    Worker(#[source] io::Error),
+}
+
+/// Serves `listener` until told to stop; the last sender of `controls` going away is a stop, too.
+///
+/// # Errors
+/// [`StartError`], before anything is served.
+pub async fn run(
+    listener: UnixSeqpacketListener,
+    setup: Setup,
+    controls: mpsc::Receiver<Control>,
+) -> Result<(), StartError> {
+    let Setup { config, source, backends, notify, watchdog, set_log_level } = setup;
+    let service = Arc::new(assemble(&config, &backends)?);
+    let changes = service.registry.read(&config.circuits_dir)?;
+    tracing::info!("circuits: {}", names(&changes.added));
+    let mut workers = Vec::new();
+    for (index, backend) in backends.into_iter().enumerate() {
+        let (scheduler, budget) = (service.scheduler.clone(), service.budget.clone());
+        let worker = Worker { index, scheduler, backend, budget };
+        workers.push(worker.start().map_err(StartError::Worker)?);
+    }
+    service.registry.preload();
+    let server = tokio::spawn(server::serve(listener, service.clone()));
+    let mut life = Life {
+        config,
+        source,
+        service,
+        notify,
+        set_log_level,
+        loading: None,
+        noted: Vec::new(),
+        stalled: None,
+    };
+    life.live(controls, watchdog).await;
+    // A worker that is stuck in a backend does not keep the daemon from ending.
+    drop(workers);
+    let _ended = server.await;
+    Ok(())
+}
+
+fn assemble(config: &Config, backends: &[Arc<dyn Backend>]) -> Result<Service, StartError> {
+    let total = match config.memory {
+        Memory::Bytes(bytes) => bytes,
+        Memory::Auto => HostFiles::default().budget(config.memory_margin)?,
+    };
+    tracing::info!("memory budget: {}", about_bytes(total));
+    let failed = |source| StartError::State { path: config.state_dir.clone(), source };
+    std::fs::create_dir_all(&config.state_dir).map_err(failed)?;
+    let budget = Budget::new(total);
+    let users = Users::new(config.limits.clone());
+    let provers = backends.to_vec();
+    let headroom = move |circuit: &Circuit, key: &ProvingKey| {
+        provers.iter().fold(0u64, |sum, prover| sum.saturating_add(prover.working_bytes(circuit, key)))
+    };
+    let registry = Registry::new(LoadSettings {
+        budget: budget.clone(),
+        state_dir: config.state_dir.clone(),
+        threads: config.threads,
+        headroom: Arc::new(headroom),
+    });
+    let scheduler = Scheduler::new(users.clone(), backends.len());
+    Ok(Service::new(registry, scheduler, budget, users, backends.to_vec()))
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+struct Life {
+    config: Config,
+    source: ConfigSource,
+    service: Arc<Service>,
+    notify: Box<dyn Notify>,
+    set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
+    /// The last progress that was told; None while nothing is being loaded that READY=1 waits for.
+    loading: Option<Progress>,
+    /// What the reading of the configuration has to say, for the status line.
+    noted: Vec<String>,
+    /// The last stall that was told.
+    stalled: Option<Stalled>,
+}
+
+impl Life {
+    async fn live(&mut self, mut controls: mpsc::Receiver<Control>, watchdog: Option<Duration>) {
+        self.loading = Some(Progress::default());
+        let registry = self.service.registry.clone();
+        let mut ticks = time::interval(TICK);
+        // A stall is seen at the second look, which must come early enough for the watchdog to act.
+        let mut beats = time::interval(watchdog.map_or(TICK, |allowed| allowed / 2));
+        loop {
+            tokio::select! {
+                control = controls.recv() => match control {
+                    Some(Control::Reload) => self.reload(),
+                    Some(Control::Stop) | None => break,
+                },
+                () = registry.settled(), if self.loading.is_some() => self.loaded(),
+                _ = ticks.tick() => self.tick(),
+                _ = beats.tick(), if watchdog.is_some() => self.beat(),
+            }
+        }
+        self.begin_stop();
+        let scheduler = self.service.scheduler.clone();
+        let mut budget = pin!(time::sleep(self.config.stop_timeout));
+        loop {
+            tokio::select! {
+                () = scheduler.idle() => break,
+                () = &mut budget => {
+                    tracing::warn!("running partitions are cut off: stop_timeout is over");
+                    break;
+                }
+                control = controls.recv() => match control {
+                    // A reload now would be for nothing.
+                    Some(Control::Reload) => {}
+                    Some(Control::Stop) | None => {
+                        tracing::warn!("running partitions are cut off: told to stop at once");
+                        break;
+                    }
+                },
+                _ = beats.tick(), if watchdog.is_some() => self.beat(),
+            }
+        }
+        scheduler.stop();
+    }
+
+    fn loaded(&mut self) {
+        self.loading = None;
+        self.service.set_ready();
+        let message = self.summary();
+        tracing::info!("ready: {message}");
+        self.service.set_message(&message);
+        self.notify.notify(&[Event::Ready, Event::Status(&message)]);
+    }
+
+    /// How the daemon is, in a line.
+    fn summary(&self) -> String {
+        let Progress { hot, failed, .. } = self.service.registry.progress();
+        let mut parts = self.noted.clone();
+        parts.push(format!("circuits ready: {hot}"));
+        if !failed.is_empty() {
+            parts.push(format!("not served: {}", failed.join(", ")));
+        }
+        parts.join("; ")
+    }
+
+    fn tick(&mut self) {
+        self.service.scheduler.expire(self.config.result_ttl);
+        let Some(told) = &self.loading else { return };
+        let progress = self.service.registry.progress();
+        if progress != *told {
+            let mut parts = vec![format!("circuits ready: {}", progress.hot)];
+            parts.extend(
+                progress.loading.iter().map(|(name, percent)| format!("loading {name}: {percent} %")),
+            );
+            let message = parts.join("; ");
+            self.service.set_message(&message);
+            self.notify.notify(&[Event::ExtendTimeout(EXTENSION), Event::Status(&message)]);
+            self.loading = Some(progress);
+        }
+    }
+
+    fn beat(&mut self) {
+        match self.service.scheduler.heartbeat() {
+            Ok(()) => {
+                self.stalled = None;
+                self.notify.notify(&[Event::Watchdog]);
+            }
+            Err(stalled) => {
+                if self.stalled.as_ref() != Some(&stalled) {
+                    tracing::error!("{stalled}: the watchdog is not told that all is well");
+                }
+                self.stalled = Some(stalled);
+            }
+        }
+    }
+
+    /// Takes a new configuration whole or not at all.
+    fn reload(&mut self) {
+        self.notify.notify(&[Event::Reloading]);
+        match self.source.load().map_err(|e| e.to_string()).and_then(|new| self.take(&new)) {
+            Ok(()) => {
+                self.service.registry.preload();
+                self.loading = Some(Progress::default());
+            }
+            Err(problem) => {
+                tracing::error!("reload refused, the old configuration stays: {problem}");
+                let message = format!("reload refused: {}", problem.replace('\n', "; "));
+                self.service.set_message(&message);
+                self.notify.notify(&[Event::Ready, Event::Status(&message)]);
+            }
+        }
+    }
+
+    fn take(&mut self, new: &Config) -> Result<(), String> {
+        let later = self.config.needs_restart(new);
+        let merged = self.config.reloaded(new);
+        let changes =
+            self.service.registry.read(&merged.circuits_dir).map_err(|e| format!("circuits_dir: {e}"))?;
+        self.service.users.set_limits(merged.limits.clone());
+        (self.set_log_level)(merged.log);
+        self.config = merged;
+        tracing::info!(
+            "reloaded; circuits added: {}; changed: {}; dropped: {}",
+            names(&changes.added),
+            names(&changes.changed),
+            names(&changes.dropped)
+        );
+        self.noted.clear();
+        if !later.is_empty() {
+            let note = format!("these settings take effect with a restart: {}", later.join(", "));
+            tracing::warn!("{note}");
+            self.noted.push(note);
+        }
+        Ok(())
+    }
+
+    fn begin_stop(&self) {
+        self.service.scheduler.drain();
+        let message = "stopping: waiting for running partitions";
+        tracing::info!("{message}");
+        self.service.set_message(message);
+        self.notify.notify(&[Event::Stopping, Event::Status(message)]);
+    }
+}
+
+/// Makes the directory's problems part of a check of the configuration: every circuit definition that
+/// cannot be used, in a line each.
+pub fn definition_problems(circuits_dir: &Path) -> Vec<String> {
+    match crate::catalog::CircuitDefinition::read_directory(circuits_dir) {
+        Ok(definitions) => definitions.into_values().filter_map(|d| d.err().map(|e| e.to_string())).collect(),
+        Err(error) => vec![format!("circuits_dir: {error}")],
+    }
+}

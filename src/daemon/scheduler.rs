@@ -1,0 +1,354 @@
+//! Between those who submit and those who prove: the job table behind one lock, with workers that wait
+//! for its next partition. It also knows when the daemon is draining, and whether its workers are alive.
+use super::jobs::{Arrival, JobTable, Known, Outcome, Release, Task as JobTask, View};
+use super::registry::LoadedCircuit;
+use super::users::{Charge, Countable, Users};
+use super::witness::Witness;
+use crate::algebra::CancelToken;
+use crate::groth16::Stage;
+use crate::proto::{
+    Accepted, Counters, ErrorCode, IdempotencyKey, JobId, JobStatus, PartitionState, ProtocolError, Submit,
+};
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{runtime::RuntimeFlavor, sync::watch};
+
+type Table = JobTable<Arc<LoadedCircuit>, Witness>;
+/// A partition for a worker.
+pub type Task = JobTask<Arc<LoadedCircuit>, Witness>;
+/// What is known of a submitted partition.
+pub type KnownPartition = Known<Arc<LoadedCircuit>>;
+
+/// Whether work is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Work is taken and done.
+    Open,
+    /// Nothing is begun; what runs may end.
+    Draining,
+    /// What runs is told to stop.
+    Stopped,
+}
+
+/// What a worker does.
+enum Worker {
+    /// Waits. True: work was waiting already at the last look.
+    Idle(bool),
+    /// Proves; the token's looks at the last look at the worker.
+    Busy(CancelToken, Option<u64>),
+}
+
+/// A worker that makes no progress.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stalled {
+    /// It has not looked at its token since the last heartbeat.
+    #[error("worker {worker} has made no progress with its proof")]
+    Busy {
+        /// Which one, from 0.
+        worker: usize,
+    },
+    /// It has not taken work that was there at the last heartbeat.
+    #[error("worker {worker} does not take the work that waits")]
+    Idle {
+        /// Which one, from 0.
+        worker: usize,
+    },
+}
+
+/// The scheduler; clones share it.
+#[derive(Clone)]
+pub struct Scheduler(Arc<Inner>);
+
+struct Inner {
+    state: Mutex<State>,
+    /// Work has come, or the phase has changed.
+    wake: Condvar,
+    phase: watch::Sender<Phase>,
+    /// Partitions that run.
+    running: watch::Sender<usize>,
+    users: Users,
+}
+
+struct State {
+    jobs: Table,
+    workers: Vec<Worker>,
+}
+
+impl Release for Witness {
+    fn release(&mut self) {
+        Witness::release(self);
+    }
+}
+
+/// Drops what may hold gigabytes, which takes a while, without keeping other tasks from running.
+pub(super) fn drop_slowly<T>(thing: T) {
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| drop(thing)),
+        _ => drop(thing),
+    }
+}
+
+fn draining() -> ProtocolError {
+    ProtocolError::new(ErrorCode::Draining, "the daemon is restarting: reconnect and try again")
+}
+
+impl Scheduler {
+    /// Without jobs, for so many workers.
+    pub fn new(users: Users, workers: usize) -> Self {
+        let workers = (0..workers).map(|_| Worker::Idle(false)).collect();
+        Self(Arc::new(Inner {
+            state: Mutex::new(State { jobs: JobTable::new(), workers }),
+            wake: Condvar::new(),
+            phase: watch::Sender::new(Phase::Open),
+            running: watch::Sender::new(0),
+            users,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The table's methods leave it consistent wherever they could panic.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works on the table, then drops what it has discarded where that disturbs nobody.
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = work(&mut state);
+        let discarded = state.jobs.take_discarded();
+        drop(state);
+        if !discarded.is_empty() {
+            drop_slowly(discarded);
+        }
+        result
+    }
+
+    /// Whether work is taken.
+    pub fn phase(&self) -> Phase {
+        *self.0.phase.borrow()
+    }
+
+    /// Refuses once no work is taken any more.
+    ///
+    /// # Errors
+    /// `Draining`.
+    pub fn check_open(&self) -> Result<(), ProtocolError> {
+        if self.phase() == Phase::Open { Ok(()) } else { Err(draining()) }
+    }
+
+    /// Waits for the end of the open phase, and is the error that ends what waits meanwhile.
+    pub async fn closing(&self) -> ProtocolError {
+        // The sender lives as long as this scheduler.
+        let _ = self.0.phase.subscribe().wait_for(|phase| *phase != Phase::Open).await;
+        draining()
+    }
+
+    /// Waits for the stop.
+    pub async fn stopped(&self) {
+        let _ = self.0.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+    }
+
+    /// What is known of a partition before its witness is looked at.
+    ///
+    /// # Errors
+    /// As [`JobTable::lookup`], and `Draining`.
+    pub fn lookup(&self, uid: u32, submit: &Submit) -> Result<KnownPartition, ProtocolError> {
+        let known = self.lock().jobs.lookup(uid, submit)?;
+        if !matches!(known, Known::Partition(_)) {
+            self.check_open()?;
+        }
+        Ok(known)
+    }
+
+    /// Takes a partition and queues it.
+    ///
+    /// # Errors
+    /// As [`JobTable::admit`], and `Draining`.
+    pub fn admit(
+        &self,
+        arrival: Arrival<'_, Arc<LoadedCircuit>, Witness>,
+    ) -> Result<Accepted, ProtocolError> {
+        let charge =
+            |uid| move || -> Result<Charge, ProtocolError> { Ok(self.0.users.charge(uid, Countable::Job)?) };
+        let accepted = self.with(|state| {
+            self.check_open()?;
+            let charge = charge(arrival.uid);
+            state.jobs.admit(arrival, charge, Instant::now())
+        })?;
+        self.0.wake.notify_one();
+        Ok(accepted)
+    }
+
+    /// The next partition for a worker; waits for one. None: the daemon is draining, the worker may end.
+    pub fn next(&self, worker: usize) -> Option<Task> {
+        let mut state = self.lock();
+        loop {
+            if self.phase() != Phase::Open {
+                return None;
+            }
+            if let Some(task) = state.jobs.next(Instant::now()) {
+                state.workers[worker] = Worker::Busy(task.cancel.clone(), None);
+                self.0.running.send_modify(|n| *n += 1);
+                return Some(task);
+            }
+            state = self.0.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes the stage that a running partition has reached.
+    pub fn stage(&self, job: JobId, partition: u32, stage: Stage) {
+        self.lock().jobs.stage(job, partition, stage.name());
+    }
+
+    /// Ends the partition that a worker runs, whose witness has been dropped.
+    pub fn complete(&self, worker: usize, job: JobId, partition: u32, outcome: Outcome, backend: &str) {
+        let ended = self.with(|state| {
+            state.workers[worker] = Worker::Idle(false);
+            state.jobs.complete(job, partition, outcome, backend, Instant::now())
+        });
+        self.0.running.send_modify(|n| *n -= 1);
+        if let Some(ended) = ended {
+            ended.log();
+        }
+    }
+
+    /// Counts a proof that failed its self-check and is tried again.
+    pub fn count_retry(&self) {
+        self.lock().jobs.count_retry();
+    }
+
+    /// Counts a refused request.
+    pub fn count_refusal(&self) {
+        self.lock().jobs.count_refusal();
+    }
+
+    /// Cancels a job: see [`JobTable::cancel`].
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn cancel(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
+        self.with(|state| state.jobs.cancel(uid, job, Instant::now()))
+    }
+
+    /// Forgets a job that has ended: see [`JobTable::acknowledge`].
+    ///
+    /// # Errors
+    /// `UnknownJob`, `Busy`.
+    pub fn acknowledge(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
+        self.with(|state| state.jobs.acknowledge(uid, job))
+    }
+
+    /// The job that an idempotency key names.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn find(&self, uid: u32, key: &IdempotencyKey) -> Result<Accepted, ProtocolError> {
+        self.lock().jobs.find(uid, key)
+    }
+
+    /// A channel that tells of every change of a job.
+    ///
+    /// # Errors
+    /// `UnknownJob`.
+    pub fn watch(&self, uid: u32, job: JobId) -> Result<watch::Receiver<()>, ProtocolError> {
+        self.lock().jobs.watch(uid, job)
+    }
+
+    /// A job as it is now.
+    ///
+    /// # Errors
+    /// `UnknownJob`; `Draining` where this daemon will not bring it to an end any more.
+    pub fn view(&self, uid: u32, job: JobId) -> Result<View, ProtocolError> {
+        let view = self.lock().jobs.view(uid, job)?;
+        let goes_on = |(state, _): &(PartitionState, _)| {
+            matches!(state, PartitionState::Running | PartitionState::Proved)
+        };
+        let hopeless = match self.phase() {
+            Phase::Open => false,
+            Phase::Draining => !view.partitions.iter().all(goes_on),
+            Phase::Stopped => true,
+        };
+        if view.verdict.is_none() && hopeless { Err(draining()) } else { Ok(view) }
+    }
+
+    /// All jobs, oldest first.
+    pub fn statuses(&self) -> Vec<JobStatus> {
+        self.lock().jobs.statuses(Instant::now())
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> Counters {
+        self.lock().jobs.counters()
+    }
+
+    /// Whether each worker is proving.
+    pub fn busy(&self) -> Vec<bool> {
+        self.lock().workers.iter().map(|w| matches!(w, Worker::Busy(..))).collect()
+    }
+
+    /// Forgets what nobody has asked for within `ttl`.
+    pub fn expire(&self, ttl: Duration) {
+        self.with(|state| state.jobs.expire(Instant::now(), ttl));
+    }
+
+    /// Begins nothing any more. Whoever waits for what will not be done here is told.
+    pub fn drain(&self) {
+        self.enter(Phase::Draining);
+    }
+
+    /// Tells what runs to stop.
+    pub fn stop(&self) {
+        self.enter(Phase::Stopped);
+        for worker in &self.lock().workers {
+            if let Worker::Busy(token, _) = worker {
+                token.cancel();
+            }
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        let mut state = self.lock();
+        self.0.phase.send_if_modified(|current| {
+            let later = phase > *current;
+            *current = phase.max(*current);
+            later
+        });
+        state.jobs.wake_watchers();
+        drop(state);
+        self.0.wake.notify_all();
+    }
+
+    /// Waits until nothing runs.
+    pub async fn idle(&self) {
+        let _ = self.0.running.subscribe().wait_for(|n| *n == 0).await;
+    }
+
+    /// The heartbeat: whether every worker has made progress since the last call.
+    ///
+    /// # Errors
+    /// [`Stalled`] names the first that has not.
+    pub fn heartbeat(&self) -> Result<(), Stalled> {
+        let mut state = self.lock();
+        let waits = state.jobs.has_work() && self.phase() == Phase::Open;
+        let mut stalled = Ok(());
+        for (worker, state) in state.workers.iter_mut().enumerate() {
+            match state {
+                Worker::Idle(waited) => {
+                    if waits && *waited && stalled.is_ok() {
+                        stalled = Err(Stalled::Idle { worker });
+                    }
+                    *waited = waits;
+                }
+                Worker::Busy(token, seen) => {
+                    let looks = token.looks();
+                    if *seen == Some(looks) && stalled.is_ok() {
+                        stalled = Err(Stalled::Busy { worker });
+                    }
+                    *seen = Some(looks);
+                }
+            }
+        }
+        stalled
+    }
+}

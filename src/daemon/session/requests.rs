@@ -1,0 +1,231 @@
+//! The requests that may wait: for a circuit to be loaded, for memory, for a job's end.
+use super::Session;
+use crate::daemon::budget::{Demand, NeverFits, Reservation};
+use crate::daemon::jobs::{Arrival, Known};
+use crate::daemon::lease::Lease;
+use crate::daemon::registry::LoadedCircuit;
+use crate::daemon::scheduler::drop_slowly;
+use crate::daemon::users::Countable;
+use crate::daemon::witness::Witness;
+use crate::proto::{
+    self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
+    ProtocolError, ReplyBody, RequestBody, Submit, WitnessSource,
+};
+use crate::r1cs::WitnessEncoding;
+use crate::shm::{LeasedBuffer, ReceivedFd};
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+
+/// When a client that does not want to wait may ask again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Bytes of one value.
+const VALUE: u64 = 32;
+
+fn busy(message: String) -> ProtocolError {
+    ProtocolError::new(ErrorCode::Busy, message).with_retry_after(RETRY_AFTER)
+}
+
+fn never_fits(error: &NeverFits, circuit: &str) -> ProtocolError {
+    let message = format!("a witness buffer for circuit {circuit}, with all that proving it takes, {error}");
+    ProtocolError::new(ErrorCode::NeverFits, message)
+}
+
+fn no_memory(error: &io::Error) -> ProtocolError {
+    ProtocolError::new(ErrorCode::Internal, format!("the system has no witness buffer to give: {error}"))
+}
+
+impl Session {
+    /// Answers a request when it can be answered.
+    pub(super) async fn answer_later(&self, id: u64, body: RequestBody, descriptors: Vec<OwnedFd>) {
+        match body {
+            RequestBody::Lease(request) => match self.lease(&request).await {
+                Ok((lease, descriptor)) => self.reply(id, ReplyBody::Lease(lease), Some(descriptor)).await,
+                Err(refusal) => self.refuse(id, refusal).await,
+            },
+            RequestBody::Submit(submit) => match self.submit(&submit, descriptors).await {
+                Ok(accepted) => self.reply(id, ReplyBody::Accepted(accepted), None).await,
+                Err(refusal) => self.refuse(id, refusal).await,
+            },
+            RequestBody::Await(request) => match self.follow(id, &request).await {
+                Ok(result) => self.reply(id, ReplyBody::Result(result), None).await,
+                Err(failure) => self.reply(id, ReplyBody::Error(failure), None).await,
+            },
+            other => match self.answer_now(other) {
+                Ok(body) => self.reply(id, body, None).await,
+                Err(refusal) => self.refuse(id, refusal).await,
+            },
+        }
+    }
+
+    /// A circuit, once it is loaded.
+    async fn circuit(&self, name: &str) -> Result<Arc<LoadedCircuit>, ProtocolError> {
+        tokio::select! {
+            circuit = self.service.registry.get(name) => circuit,
+            draining = self.service.scheduler.closing() => Err(draining),
+        }
+    }
+
+    /// Memory, once there is some.
+    async fn reserve(&self, demand: Demand, circuit: &str) -> Result<Reservation, ProtocolError> {
+        tokio::select! {
+            reserved = self.service.budget.reserve(demand) => reserved.map_err(|e| never_fits(&e, circuit)),
+            draining = self.service.scheduler.closing() => Err(draining),
+        }
+    }
+
+    async fn lease(&self, request: &LeaseRequest) -> Result<(proto::Lease, OwnedFd), ProtocolError> {
+        let (service, name) = (&self.service, &request.circuit);
+        service.scheduler.check_open()?;
+        let circuit = if request.wait {
+            self.circuit(name).await?
+        } else {
+            let ready = service.registry.try_get(name)?;
+            ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?
+        };
+        let bytes = VALUE * circuit.circuit.num_variables() as u64;
+        let size = LeasedBuffer::max_size(bytes).unwrap_or(u64::MAX);
+        let charge = service.users.charge(self.uid, Countable::Buffer(size))?;
+        let demand = circuit.lease_demand(size);
+        let reservation = if request.wait {
+            self.reserve(demand, name).await?
+        } else {
+            let reserved = service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))?;
+            reserved.ok_or_else(|| busy("the memory budget is exhausted".into()))?
+        };
+        let id = self.new_lease_id();
+        let lease = Lease::create(id, bytes, reservation, charge).map_err(|e| no_memory(&e))?;
+        let descriptor = lease.buffer().memfd().try_clone_to_owned().map_err(|e| no_memory(&e))?;
+        self.leases().insert(id, lease);
+        let reply = proto::Lease {
+            id,
+            bytes,
+            public_inputs: circuit.circuit.num_inputs() as u64 - 1,
+            auxiliary: circuit.circuit.num_aux() as u64,
+            circuit_id: circuit.circuit_id,
+        };
+        Ok((reply, descriptor))
+    }
+
+    fn unknown_lease(id: u64) -> ProtocolError {
+        ProtocolError::new(ErrorCode::UnknownLease, format!("this connection has no lease {id}"))
+    }
+
+    /// Gives a lease back that no partition uses.
+    pub(super) fn release(&self, id: u64) -> Result<(), ProtocolError> {
+        let lease = {
+            let mut leases = self.leases();
+            // A submit that has found the lease already and takes it after this keeps the memory to its own end.
+            drop(leases.get(&id).ok_or_else(|| Self::unknown_lease(id))?.use_it()?);
+            leases.remove(&id)
+        };
+        drop_slowly(lease);
+        Ok(())
+    }
+
+    async fn submit(&self, submit: &Submit, descriptors: Vec<OwnedFd>) -> Result<Accepted, ProtocolError> {
+        let scheduler = &self.service.scheduler;
+        let circuit = match scheduler.lookup(self.uid, submit)? {
+            Known::Partition(accepted) => return Ok(accepted),
+            Known::Job(circuit) => circuit,
+            Known::Nothing => self.circuit(&submit.circuit).await?,
+        };
+        if let Some(id) = submit.circuit_id
+            && id != circuit.circuit_id
+        {
+            let found = circuit.circuit_id;
+            let message = format!("circuit {} is {found} here, the witness is for {id}", submit.circuit);
+            return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
+        }
+        check_length(submit, &circuit)?;
+        let witness = match submit.witness {
+            WitnessSource::Lease(id) => self.leased(id, submit)?,
+            WitnessSource::Memfd { offset } => self.own(offset, submit, descriptors, &circuit).await?,
+        };
+        let (circuit_id, key_id) = (circuit.circuit_id, proto::ContentId(circuit.key.id));
+        scheduler.admit(Arrival { uid: self.uid, submit, circuit, circuit_id, key_id, witness })
+    }
+
+    /// A witness in a lease of this connection.
+    fn leased(&self, id: u64, submit: &Submit) -> Result<Witness, ProtocolError> {
+        let lease = self.leases().get(&id).cloned().ok_or_else(|| Self::unknown_lease(id))?;
+        let (found, wanted) = (lease.buffer().length(), submit.length);
+        if found < wanted {
+            let message = format!("lease {id} has {found} bytes, the witness {wanted}");
+            return Err(ProtocolError::new(ErrorCode::WitnessShort, message));
+        }
+        Ok(Witness::leased(lease.use_it()?, submit.encoding, submit.length))
+    }
+
+    /// A witness in a memfd of the client's own: checked and paid for before it is mapped.
+    async fn own(
+        &self,
+        offset: u64,
+        submit: &Submit,
+        descriptors: Vec<OwnedFd>,
+        circuit: &LoadedCircuit,
+    ) -> Result<Witness, ProtocolError> {
+        let found = descriptors.len();
+        let Ok([descriptor]) = <[OwnedFd; 1]>::try_from(descriptors) else {
+            let (code, message) = match found {
+                0 => (
+                    ErrorCode::DescriptorMissing,
+                    "no descriptor came with the request, wanted a memfd".into(),
+                ),
+                _ => (
+                    ErrorCode::DescriptorUnexpected,
+                    format!("{found} descriptors came with the request, wanted 1"),
+                ),
+            };
+            return Err(ProtocolError::new(code, message));
+        };
+        let sealed = ReceivedFd::from(descriptor).check(offset, submit.length)?;
+        let charge = self.service.users.charge(self.uid, Countable::Buffer(sealed.charge()))?;
+        let demand = circuit.lease_demand(sealed.charge());
+        let reservation = self.reserve(demand, &circuit.name).await?;
+        let mapped = sealed.map().map_err(|e| no_memory(&e))?;
+        Ok(Witness::own(mapped, submit.encoding, reservation, charge))
+    }
+
+    /// Follows a job to its end.
+    async fn follow(&self, id: u64, request: &AwaitRequest) -> Result<JobResult, ProtocolError> {
+        let (scheduler, job) = (&self.service.scheduler, request.job);
+        let mut changes = scheduler.watch(self.uid, job)?;
+        let mut told: Vec<Option<(PartitionState, &str)>> = Vec::new();
+        loop {
+            changes.mark_unchanged();
+            let view = scheduler.view(self.uid, job)?;
+            if request.progress {
+                told.resize(view.partitions.len(), None);
+                for ((told, now), partition) in told.iter_mut().zip(&view.partitions).zip(0..) {
+                    if *told != Some(*now) {
+                        *told = Some(*now);
+                        let (state, stage) = (now.0, now.1.to_owned());
+                        let progress = Progress { job, partition, state, stage };
+                        self.reply(id, ReplyBody::Progress(progress), None).await;
+                    }
+                }
+            }
+            if let Some(verdict) = view.verdict {
+                return verdict.map(|result| (*result).clone());
+            }
+            if changes.changed().await.is_err() {
+                let message = format!("job {job} has been forgotten: it was acknowledged or it expired");
+                return Err(ProtocolError::new(ErrorCode::UnknownJob, message));
+            }
+        }
+    }
+}
+
+/// Whether a witness of this length can be one of the circuit's.
+fn check_length(submit: &Submit, circuit: &LoadedCircuit) -> Result<(), ProtocolError> {
+    let (found, wanted) = (submit.length, VALUE * circuit.circuit.num_variables() as u64);
+    let fits = match submit.encoding {
+        WitnessEncoding::Canonical | WitnessEncoding::Montgomery => found == wanted,
+        WitnessEncoding::Packed => (1..=wanted).contains(&found),
+    };
+    if fits {
+        return Ok(());
+    }
+    let message = format!("the witness has {found} bytes, circuit {} wants {wanted}", circuit.name);
+    Err(ProtocolError::new(ErrorCode::WitnessLength, message))
+}
