@@ -36,7 +36,8 @@ struct Request {
     lease @3 :LeaseRequest;
     # Memory for one witness; waits while the daemon's memory budget is exhausted.
     release @4 :UInt64;
-    # Gives a lease back (its id). A lease also ends with its connection.
+    # Gives a lease back (its id); one in use is given back as soon as its partition is done. A lease also
+    # ends with its connection.
     submit @5 :Submit;
     await @6 :AwaitRequest;
     acknowledge @7 :Data;

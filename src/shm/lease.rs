@@ -22,9 +22,8 @@ const MIN_HUGE_PAGES: u64 = 8;
 /// The daemon's side of a lease: a memfd whose size is fixed and whose seals nobody can change, so that
 /// its holder can write into it and do nothing else to it but punch holes, which read as zeros.
 ///
-/// On drop the pages go back to the system even while the client still maps them: a client that
-/// writes into a lease it no longer has pays for that memory itself. Freeing gigabytes takes a
-/// while; drop it where blocking is allowed.
+/// Drop it when the daemon ends or loses the connection: its holder's mapping lives on then, from which the
+/// witness can be submitted again. [`reclaim`](Self::reclaim) it when its holder gives it back.
 #[derive(Debug)]
 pub struct LeasedBuffer {
     file: File,
@@ -97,14 +96,12 @@ impl LeasedBuffer {
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }
-}
 
-impl Drop for LeasedBuffer {
-    fn drop(&mut self) {
+    /// Frees the memory, even while its former holder still maps it (who then finds zeros, and pays for
+    /// what it writes there). Freeing gigabytes takes a while: do it where blocking is allowed.
+    pub fn reclaim(self) -> io::Result<()> {
         let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // The seals forbid neither this nor anything it needs; should it fail, the pages live until the
-        // client unmaps them, as they would have without it.
-        let _returned = fallocate(&self.file, punch, 0, self.mapping.length() as libc::off_t);
+        Ok(fallocate(&self.file, punch, 0, self.mapping.length() as libc::off_t)?)
     }
 }
 
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_lease_returns_its_pages_though_the_client_maps_them() {
+    fn a_lease_given_back_frees_its_pages_and_one_dropped_does_not() {
         use std::os::unix::fs::MetadataExt;
         for lease in two_pages_each() {
             let size = lease.size();
@@ -234,11 +231,19 @@ mod tests {
             poke(&client, 0, 1);
             poke(&client, size as usize - 1, 1);
             assert!(client.file.metadata().unwrap().blocks() * 512 >= size);
-            drop(lease);
+            lease.reclaim().unwrap();
             assert_eq!(client.file.metadata().unwrap().blocks(), 0);
             let mut read = [1];
             client.read_at(&mut read, 0).unwrap();
             assert_eq!(read, [0]);
+        }
+        for lease in two_pages_each() {
+            let client = mapping_of(&lease);
+            poke(&client, 0, 1);
+            drop(lease);
+            let mut read = [0];
+            client.read_at(&mut read, 0).unwrap();
+            assert_eq!(read, [1]);
         }
     }
 
