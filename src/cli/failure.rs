@@ -1,8 +1,10 @@
 //! How the command ends: the exit statuses that scripts rely on, and failures that carry one.
 use crate::{
     catalog::{DefinitionError, MaterialError},
+    client::ClientError,
     formats::FormatError,
     groth16::KeyError,
+    proto::{ErrorCode, Retry},
 };
 use std::{fmt, path::Path};
 
@@ -46,14 +48,14 @@ Exit status:
   130  interrupted
 
 With --json, one JSON document goes to standard output, also after a failure:
-  {\"error\": {\"exit\": 3, \"code\": \"unknown_circuit\", \"message\": \"…\"}}";
+  {\"error\": {\"exit\": 3, \"code\": \"unknownCircuit\", \"message\": \"…\"}}";
 
 /// Why a verb did not do what it was asked, with its exit status.
 #[derive(Debug)]
 pub struct Failure {
     /// The status to exit with.
     pub exit: Exit,
-    /// A stable name of the reason, in snake case; the daemon's own code where it refused.
+    /// A stable name of the reason: the protocol's `ErrorCode` where the daemon refused.
     pub code: String,
     /// One sentence that names the thing, the value found and the value wanted.
     pub message: String,
@@ -92,6 +94,35 @@ impl Failure {
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         Self::new(Exit::No, "mismatch", error)
+    }
+}
+
+/// The last failure before giving up.
+fn root(error: &ClientError) -> &ClientError {
+    match error {
+        ClientError::GaveUp { last, .. } => root(last),
+        other => other,
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = match root(&error) {
+            ClientError::Refused(refusal) => match (refusal.code, refusal.retry) {
+                (ErrorCode::Unsatisfied, _) => Exit::No,
+                (ErrorCode::Internal | ErrorCode::SelfCheckFailed, _) => Exit::Internal,
+                (_, Retry::Never) => Exit::Refused,
+                (_, Retry::Later | Retry::Reconnect) => Exit::Later,
+            },
+            ClientError::Connect { .. } | ClientError::Disconnected { .. } => Exit::Unreachable,
+            _ => Exit::Internal,
+        };
+        let code = match (error.code(), exit) {
+            (Some(code), _) => code.name(),
+            (None, Exit::Unreachable) => "unreachable",
+            (None, _) => "internal",
+        };
+        Self::new(exit, code, error)
     }
 }
 

@@ -3,13 +3,17 @@
 //! Every verb gives one answer on standard output, as text or with `--json` as one JSON document
 //! (`docs/command-line.md` lists the fields), and ends with a status that scripts can use
 //! ([`failure::Exit`]).
+pub mod cancel;
 pub mod circuit;
+pub mod circuits;
+pub mod daemon;
 pub mod failure;
 pub mod files;
 pub mod generate;
 pub mod output;
 pub mod prove;
 pub mod setup;
+pub mod status;
 pub mod verify;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
@@ -35,8 +39,11 @@ pub struct Cli {
 enum Verb {
     Prove(prove::Prove),
     Verify(verify::Verify),
+    Circuits(circuits::Circuits),
     Circuit(circuit::CircuitArgs),
     Setup(setup::Setup),
+    Status(status::StatusArgs),
+    Cancel(cancel::Cancel),
     #[command(hide = true)]
     Generate(generate::Generate),
 }
@@ -50,10 +57,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let output = Output::new(cli.json);
     let outcome = match &cli.verb {
-        Verb::Prove(verb) => prove::run(verb, output),
+        Verb::Prove(verb) => prove::run(verb, &cli.socket, output),
         Verb::Verify(verb) => verify::run(verb, output),
+        Verb::Circuits(_) => circuits::run(&cli.socket, output),
         Verb::Circuit(verb) => circuit::run(verb, output),
         Verb::Setup(verb) => setup::run(verb, output),
+        Verb::Status(_) => status::run(&cli.socket, output),
+        Verb::Cancel(verb) => cancel::run(verb, &cli.socket, output),
         Verb::Generate(verb) => generate::run(verb),
     };
     exit_code(outcome.unwrap_or_else(|failure| output.failure(&failure)))

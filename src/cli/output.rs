@@ -116,6 +116,20 @@ pub fn seconds(d: Duration) -> String {
     format!("{:.3} s", d.as_secs_f64())
 }
 
+/// Lines of columns, each as wide as its widest cell.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +142,9 @@ mod tests {
         }
         assert_eq!(bytes(47 << 30), "47.0 GiB");
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+        let rows = [vec!["a".into(), "long cell".into()], vec!["wider".into(), "b".into()]];
+        assert_eq!(table(&rows), "a      long cell\nwider  b");
+        assert_eq!(table(&[]), "");
         assert_eq!(seconds(Duration::from_millis(1234)), "1.234 s");
     }
 }

@@ -1,10 +1,15 @@
 //! `cuzk prove`: from witnesses to proofs, through the daemon or in this process.
+mod daemon;
 mod local;
 mod report;
 
 use super::{Failure, Output, failure::Outcome};
-use clap::Args;
-use std::path::PathBuf;
+use crate::proto::{IdempotencyKey, Priority, messages::InvalidId};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use std::path::{Path, PathBuf};
 
 /// Prove that witnesses satisfy a circuit.
 ///
@@ -26,29 +31,48 @@ pub struct Prove {
     /// Where to write the public inputs, as snarkjs JSON.
     #[arg(long, value_name = "FILE")]
     public: Option<PathBuf>,
+    /// How urgent the job is.
+    #[arg(long, value_parser = priorities(), default_value = Priority::Normal.name(), conflicts_with = "local")]
+    priority: Priority,
+    /// The job's own name, 1 to 64 bytes: the same key, from the same user, is the same job ever after,
+    /// also from another process. By default a new one.
+    #[arg(long, value_name = "KEY", value_parser = idempotency_key, conflicts_with = "local")]
+    idempotency_key: Option<IdempotencyKey>,
+    /// How long to go on while the daemon restarts or is short of memory.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "local")]
+    patience: u64,
     /// Prove in this process, without the daemon.
     #[arg(long, requires = "key_file")]
     local: bool,
     /// With --local: the proving key, .params or .zkey.
-    #[arg(long, value_name = "FILE", requires = "local")]
+    #[arg(long, value_name = "FILE", requires = "local", conflicts_with = "circuit")]
     key_file: Option<PathBuf>,
     /// With --local: the circuit, .cuzk or .r1cs. A .zkey holds it.
-    #[arg(long, value_name = "FILE", requires = "local")]
+    #[arg(long, value_name = "FILE", requires = "local", conflicts_with = "circuit")]
     circuit_file: Option<PathBuf>,
     /// With --local: remember in this directory which keys were found valid, and check only others. By
     /// default every point of the key is checked every time.
-    #[arg(long, value_name = "DIR", requires = "local")]
+    #[arg(long, value_name = "DIR", requires = "local", conflicts_with = "circuit")]
     validated: Option<PathBuf>,
+}
+
+fn priorities() -> impl TypedValueParser<Value = Priority> {
+    let named = |name: String| Priority::ALL.iter().find(|p| p.name() == name).copied().unwrap_or_default();
+    PossibleValuesParser::new(Priority::ALL.iter().map(|p| p.name())).map(named)
+}
+
+fn idempotency_key(text: &str) -> Result<IdempotencyKey, InvalidId> {
+    IdempotencyKey::new(text.as_bytes())
 }
 
 /// Runs the verb.
 ///
 /// # Errors
 /// Files that cannot be used, a witness that does not satisfy the circuit, a refusal of the daemon.
-pub fn run(verb: &Prove, output: Output) -> Outcome {
+pub fn run(verb: &Prove, socket: &Path, output: Output) -> Outcome {
     let proved = match (&verb.key_file, &verb.circuit) {
         (Some(key), _) => local::prove(verb, key, output)?,
-        (None, Some(_)) => return Err(Failure::internal("to come")),
+        (None, Some(circuit)) => daemon::prove(verb, circuit, socket, output)?,
         (None, None) => return Err(Failure::usage("a circuit's name or --local is wanted")),
     };
     report::give(&proved, verb, output)

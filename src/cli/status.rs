@@ -1,0 +1,129 @@
+//! `cuzk status`: what the daemon is doing.
+use super::{
+    Exit, Failure, Output, circuits, daemon,
+    failure::Outcome,
+    output::{bytes, table},
+};
+use crate::proto::{JobStatus, PartitionState, Status};
+use clap::Args;
+use serde_json::{Value, json};
+use std::{path::Path, time::Duration};
+
+/// Show what the daemon is doing: its circuits, jobs, memory and totals.
+#[derive(Args, Debug)]
+pub struct StatusArgs {}
+
+/// Runs the verb.
+///
+/// # Errors
+/// No daemon, or its refusal.
+pub fn run(socket: &Path, output: Output) -> Outcome {
+    let status = daemon::ask(socket)?.status().map_err(Failure::from)?;
+    output.answer(&document(&status), || text(&status))?;
+    Ok(Exit::Ok)
+}
+
+fn milliseconds(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn document(status: &Status) -> Value {
+    let backends: Vec<_> = status
+        .backends
+        .iter()
+        .map(|b| json!({ "name": b.name, "why": b.why, "running": b.running }))
+        .collect();
+    let partitions = |job: &JobStatus| -> Vec<Value> {
+        let one = |p: &crate::proto::PartitionStatus| json!({ "state": p.state.name(), "stage": Some(&p.stage).filter(|s| !s.is_empty()) });
+        job.partitions.iter().map(one).collect()
+    };
+    let jobs: Vec<_> = status
+        .jobs
+        .iter()
+        .map(|job| {
+            json!({
+                "job": job.job.to_string(), "uid": job.uid, "circuit": job.circuit,
+                "priority": job.priority.name(), "age_ms": milliseconds(job.age),
+                "partitions": partitions(job),
+            })
+        })
+        .collect();
+    let (memory, counters) = (&status.memory, &status.counters);
+    json!({
+        "build": status.build, "pid": status.pid, "uptime_ms": milliseconds(status.uptime),
+        "state": status.state.name(), "message": status.message, "connections": status.connections,
+        "backends": backends,
+        "memory": {
+            "total": memory.total, "used": memory.used, "leases": memory.leases, "keys": memory.keys,
+            "circuits": memory.circuits, "working": memory.working, "waiting": memory.waiting,
+        },
+        "circuits": status.circuits.iter().map(circuits::document).collect::<Vec<_>>(),
+        "jobs": jobs,
+        "counters": {
+            "submitted": counters.submitted, "proved": counters.proved, "failed": counters.failed,
+            "cancelled": counters.cancelled, "self_check_retries": counters.self_check_retries,
+            "refused": counters.refused,
+        },
+    })
+}
+
+fn text(status: &Status) -> String {
+    let (memory, counters) = (&status.memory, &status.counters);
+    let mut lines = vec![format!(
+        "{}, up {} s, pid {}, build {}, {} connections",
+        status.state.name(),
+        status.uptime.as_secs(),
+        status.pid,
+        status.build,
+        status.connections,
+    )];
+    if !status.message.is_empty() {
+        lines.push(status.message.clone());
+    }
+    for backend in &status.backends {
+        lines.push(format!("{}: proving {} ({})", backend.name, backend.running, backend.why));
+    }
+    lines.push(format!(
+        "memory: {} of {} used: keys {}, circuits {}, witnesses {}, provers {}; {} waiting",
+        bytes(memory.used),
+        bytes(memory.total),
+        bytes(memory.keys),
+        bytes(memory.circuits),
+        bytes(memory.leases),
+        bytes(memory.working),
+        memory.waiting,
+    ));
+    lines.push(format!(
+        "partitions: {} submitted, {} proved, {} failed, {} cancelled; {} requests refused",
+        counters.submitted, counters.proved, counters.failed, counters.cancelled, counters.refused,
+    ));
+    if !status.circuits.is_empty() {
+        lines.push(String::new());
+        lines.push(circuits::text(&status.circuits));
+    }
+    if !status.jobs.is_empty() {
+        lines.push(String::new());
+        lines.push(jobs(&status.jobs));
+    }
+    lines.join("\n")
+}
+
+fn jobs(jobs: &[JobStatus]) -> String {
+    let mut rows =
+        vec![["JOB", "CIRCUIT", "PRIORITY", "UID", "AGE", "PARTITIONS"].map(String::from).to_vec()];
+    for job in jobs {
+        let states = PartitionState::ALL.iter().filter_map(|state| {
+            let count = job.partitions.iter().filter(|p| p.state == *state).count();
+            (count > 0).then(|| format!("{count} {}", state.name()))
+        });
+        rows.push(vec![
+            job.job.to_string(),
+            job.circuit.clone(),
+            job.priority.name().to_owned(),
+            job.uid.to_string(),
+            format!("{} s", job.age.as_secs()),
+            states.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table(&rows)
+}
