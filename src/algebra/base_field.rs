@@ -27,7 +27,10 @@ pub trait BaseField: Copy + Eq + Default + Send + Sync + std::fmt::Debug + 'stat
     /// self².
     fn square(&self) -> Self;
     /// -self.
-    fn neg(&self) -> Self;
+    #[inline(always)]
+    fn neg(&self) -> Self {
+        Self::default().sub(self)
+    }
     /// 1/self; zero for zero.
     fn inverse(&self) -> Self;
     /// Components in Fp: c0 (and c1).
@@ -35,71 +38,9 @@ pub trait BaseField: Copy + Eq + Default + Send + Sync + std::fmt::Debug + 'stat
     /// The same, to write.
     fn components_mut(&mut self) -> &mut [blst_fp];
     /// Is it 0?
-    fn is_zero(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-macro_rules! base_field {
-    ($field:ty, $degree:literal, $one:expr, $components:expr, $components_mut:expr,
-     $add:ident, $sub:ident, $mul:ident, $sqr:ident, $cneg:ident, $inverse:ident) => {
-        impl BaseField for $field {
-            const DEGREE: usize = $degree;
-            #[inline(always)]
-            fn one() -> Self {
-                $one
-            }
-            #[inline(always)]
-            fn add(&self, o: &Self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: all pointers are to initialised elements of this type.
-                unsafe { blst::$add(&mut out, self, o) };
-                out
-            }
-            #[inline(always)]
-            fn sub(&self, o: &Self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: as above.
-                unsafe { blst::$sub(&mut out, self, o) };
-                out
-            }
-            #[inline(always)]
-            fn mul(&self, o: &Self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: as above.
-                unsafe { blst::$mul(&mut out, self, o) };
-                out
-            }
-            #[inline(always)]
-            fn square(&self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: as above.
-                unsafe { blst::$sqr(&mut out, self) };
-                out
-            }
-            #[inline(always)]
-            fn neg(&self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: as above.
-                unsafe { blst::$cneg(&mut out, self, true) };
-                out
-            }
-            fn inverse(&self) -> Self {
-                let mut out = Self::default();
-                // SAFETY: as above.
-                unsafe { blst::$inverse(&mut out, self) };
-                out
-            }
-            #[inline(always)]
-            fn components(&self) -> &[blst_fp] {
-                $components(self)
-            }
-            #[inline(always)]
-            fn components_mut(&mut self) -> &mut [blst_fp] {
-                $components_mut(self)
-            }
-        }
-    };
+    fn is_zero(&self) -> bool;
+    /// As `==`, inlined.
+    fn equals(&self, o: &Self) -> bool;
 }
 
 /// 2^384 mod p.
@@ -114,38 +55,144 @@ const ONE: blst_fp = blst_fp {
     ],
 };
 
-base_field!(
-    blst_fp,
-    1,
-    ONE,
-    std::slice::from_ref,
-    std::slice::from_mut,
-    blst_fp_add,
-    blst_fp_sub,
-    blst_fp_mul,
-    blst_fp_sqr,
-    blst_fp_cneg,
-    blst_fp_eucl_inverse
-);
-base_field!(
-    blst_fp2,
-    2,
-    blst_fp2 { fp: [ONE, blst_fp { l: [0; 6] }] },
-    fp2_components,
-    fp2_components_mut,
-    blst_fp2_add,
-    blst_fp2_sub,
-    blst_fp2_mul,
-    blst_fp2_sqr,
-    blst_fp2_cneg,
-    blst_fp2_eucl_inverse
-);
-
-fn fp2_components(f: &blst_fp2) -> &[blst_fp] {
-    &f.fp
+/// The result that a function of blst's writes.
+macro_rules! written_by {
+    ($function:ident($($argument:expr),*)) => {{
+        let mut out = std::mem::MaybeUninit::uninit();
+        // SAFETY: the arguments point to initialised elements, and the function writes all of `out`.
+        unsafe {
+            blst::$function(out.as_mut_ptr(), $($argument),*);
+            out.assume_init()
+        }
+    }};
 }
-fn fp2_components_mut(f: &mut blst_fp2) -> &mut [blst_fp] {
-    &mut f.fp
+
+impl BaseField for blst_fp {
+    const DEGREE: usize = 1;
+    #[inline(always)]
+    fn one() -> Self {
+        ONE
+    }
+    #[inline(always)]
+    fn add(&self, o: &Self) -> Self {
+        Self { l: add(&self.l, &o.l) }
+    }
+    #[inline(always)]
+    fn sub(&self, o: &Self) -> Self {
+        Self { l: sub(&self.l, &o.l) }
+    }
+    #[inline(always)]
+    fn mul(&self, o: &Self) -> Self {
+        written_by!(blst_fp_mul(self, o))
+    }
+    #[inline(always)]
+    fn square(&self) -> Self {
+        written_by!(blst_fp_sqr(self))
+    }
+    fn inverse(&self) -> Self {
+        written_by!(blst_fp_eucl_inverse(self))
+    }
+    #[inline(always)]
+    fn components(&self) -> &[blst_fp] {
+        std::slice::from_ref(self)
+    }
+    #[inline(always)]
+    fn components_mut(&mut self) -> &mut [blst_fp] {
+        std::slice::from_mut(self)
+    }
+    #[inline(always)]
+    fn is_zero(&self) -> bool {
+        self.l.iter().fold(0, |all, limb| all | limb) == 0
+    }
+    #[inline(always)]
+    fn equals(&self, o: &Self) -> bool {
+        self.l.iter().zip(&o.l).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+}
+
+impl BaseField for blst_fp2 {
+    const DEGREE: usize = 2;
+    #[inline(always)]
+    fn one() -> Self {
+        Self { fp: [ONE, blst_fp { l: [0; 6] }] }
+    }
+    #[inline(always)]
+    fn add(&self, o: &Self) -> Self {
+        Self { fp: [self.fp[0].add(&o.fp[0]), self.fp[1].add(&o.fp[1])] }
+    }
+    #[inline(always)]
+    fn sub(&self, o: &Self) -> Self {
+        Self { fp: [self.fp[0].sub(&o.fp[0]), self.fp[1].sub(&o.fp[1])] }
+    }
+    #[inline(always)]
+    fn mul(&self, o: &Self) -> Self {
+        written_by!(blst_fp2_mul(self, o))
+    }
+    #[inline(always)]
+    fn square(&self) -> Self {
+        written_by!(blst_fp2_sqr(self))
+    }
+    fn inverse(&self) -> Self {
+        written_by!(blst_fp2_eucl_inverse(self))
+    }
+    #[inline(always)]
+    fn components(&self) -> &[blst_fp] {
+        &self.fp
+    }
+    #[inline(always)]
+    fn components_mut(&mut self) -> &mut [blst_fp] {
+        &mut self.fp
+    }
+    #[inline(always)]
+    fn is_zero(&self) -> bool {
+        self.fp[0].is_zero() & self.fp[1].is_zero()
+    }
+    #[inline(always)]
+    fn equals(&self, o: &Self) -> bool {
+        self.fp[0].equals(&o.fp[0]) & self.fp[1].equals(&o.fp[1])
+    }
+}
+
+/// a - b and the borrow (0 or 1).
+#[inline(always)]
+fn sub_limbs(a: &[u64; 6], b: &[u64; 6]) -> ([u64; 6], u64) {
+    let mut borrow = false;
+    let difference = std::array::from_fn(|i| {
+        let (d, first) = a[i].overflowing_sub(b[i]);
+        let (d, second) = d.overflowing_sub(u64::from(borrow));
+        borrow = first | second;
+        d
+    });
+    (difference, u64::from(borrow))
+}
+
+/// a + b mod 2^384.
+#[inline(always)]
+fn add_limbs(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
+    let mut carry = false;
+    std::array::from_fn(|i| {
+        let (s, first) = a[i].overflowing_add(b[i]);
+        let (s, second) = s.overflowing_add(u64::from(carry));
+        carry = first | second;
+        s
+    })
+}
+
+/// a - b mod p, without a branch.
+#[inline(always)]
+fn sub(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
+    let (difference, borrow) = sub_limbs(a, b);
+    let mask = borrow.wrapping_neg();
+    add_limbs(&difference, &MODULUS.map(|limb| limb & mask))
+}
+
+/// a + b mod p, without a branch. The sum fits, as 2p < 2^384.
+#[inline(always)]
+fn add(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
+    let sum = add_limbs(a, b);
+    let (reduced, borrow) = sub_limbs(&sum, &MODULUS);
+    let keep = borrow.wrapping_neg();
+    std::array::from_fn(|i| reduced[i] ^ ((reduced[i] ^ sum[i]) & keep))
 }
 
 /// Below p?

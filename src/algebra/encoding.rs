@@ -9,20 +9,46 @@ use blst::blst_fp;
 /// Why bytes are not an acceptable point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointError {
+    /// Too short or too long for the encoding.
     #[error("the encoding has {found} bytes, wanted {wanted}")]
-    Length { found: usize, wanted: usize },
+    Length {
+        /// Bytes given.
+        found: usize,
+        /// Bytes of the encoding.
+        wanted: usize,
+    },
+    /// The top three bits are not those of the encoding; given as an integer below 8.
     #[error("the encoding's flag bits are {found:#05b}, wanted {wanted:#05b}")]
-    Flags { found: u8, wanted: u8 },
+    Flags {
+        /// The bits given.
+        found: u8,
+        /// The bits of a finite point.
+        wanted: u8,
+    },
+    /// Marked as infinity, with other bits set.
     #[error("the infinity flag is set, but not all other bits are zero")]
     InfinityNotZero,
+    /// A coordinate ≥ p.
     #[error("a coordinate is not below the field's modulus")]
     NotCanonical,
+    /// The coordinates do not satisfy the curve's equation (or no y does).
     #[error("the point is not on the curve")]
     NotOnCurve,
+    /// On the curve, but of another order than r.
     #[error("the point is not in the prime-order subgroup")]
     NotInSubgroup,
+    /// At infinity where the format forbids it.
     #[error("the point is at infinity")]
     Infinity,
+}
+
+/// How a file encodes its points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointEncoding {
+    /// bellman: big-endian canonical coordinates, flags in the first byte.
+    ZcashUncompressed,
+    /// snarkjs: little-endian Montgomery coordinates, infinity all zero.
+    MontgomeryLe,
 }
 
 /// The three flag bits, at the top of the first byte.
@@ -111,13 +137,22 @@ pub(super) fn from_uncompressed<C: Curve>(bytes: &[u8]) -> Result<C::Affine, Poi
     on_curve::<C>(p)
 }
 
-/// As [`from_uncompressed`] for bytes that have passed it (a validated key): no checks, any result for others.
-pub(super) fn from_uncompressed_trusted<C: Curve>(bytes: &[u8]) -> C::Affine {
+fn from_uncompressed_trusted<C: Curve>(bytes: &[u8]) -> C::Affine {
     if bytes.first().is_none_or(|b| b >> 5 != 0) {
         return C::Affine::default();
     }
     let (chunks, _) = bytes.as_chunks::<COORDINATE>();
     point::<C>(true, |i| Ok(fp_from_integer(&limbs_from_be(&chunks[i])))).unwrap_or_default()
+}
+
+/// A point from bytes that have passed the checks for this encoding (a validated key): no checks, any result for
+/// other bytes.
+#[inline(always)]
+pub(super) fn trusted<C: Curve>(encoding: PointEncoding, bytes: &[u8]) -> C::Affine {
+    match encoding {
+        PointEncoding::ZcashUncompressed => from_uncompressed_trusted::<C>(bytes),
+        PointEncoding::MontgomeryLe => from_montgomery_le_trusted::<C>(bytes),
+    }
 }
 
 pub(super) fn to_uncompressed<C: Curve>(p: &C::Affine, out: &mut [u8]) {
@@ -156,8 +191,7 @@ pub(super) fn from_montgomery_le<C: Curve>(bytes: &[u8]) -> Result<C::Affine, Po
     })?)
 }
 
-/// As [`from_montgomery_le`] for bytes that have passed it (a validated key): no checks, any result for others.
-pub(super) fn from_montgomery_le_trusted<C: Curve>(bytes: &[u8]) -> C::Affine {
+fn from_montgomery_le_trusted<C: Curve>(bytes: &[u8]) -> C::Affine {
     let (chunks, _) = bytes.as_chunks::<COORDINATE>();
     point::<C>(false, |i| Ok(blst_fp { l: limbs_from_le(&chunks[i]) })).unwrap_or_default()
 }
@@ -214,10 +248,10 @@ mod tests {
             let mut bytes = vec![0xaa; C::UNCOMPRESSED];
             C::to_uncompressed(p, &mut bytes);
             assert_eq!(C::from_uncompressed(&bytes), Ok(*p));
-            assert_eq!(from_uncompressed_trusted::<C>(&bytes), *p);
+            assert_eq!(trusted::<C>(PointEncoding::ZcashUncompressed, &bytes), *p);
             C::to_montgomery_le(p, &mut bytes);
             assert_eq!(C::from_montgomery_le(&bytes), Ok(*p));
-            assert_eq!(from_montgomery_le_trusted::<C>(&bytes), *p);
+            assert_eq!(trusted::<C>(PointEncoding::MontgomeryLe, &bytes), *p);
             let compressed = &mut bytes[..C::UNCOMPRESSED / 2];
             C::to_compressed(p, compressed);
             assert_eq!(C::from_compressed(compressed), Ok(*p));

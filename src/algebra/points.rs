@@ -1,27 +1,23 @@
 //! Long point vectors of a key: owned in memory, or left in a mapped file in that file's encoding
 //! and decoded tile by tile where they are used.
-use super::{Curve, PointError, encoding};
+use super::{Curve, PointEncoding, PointError, encoding};
 use memmap2::Mmap;
 use rayon::prelude::*;
 use std::{ops::Range, sync::Arc};
 
-/// How a file encodes its points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PointEncoding {
-    /// bellman: big-endian canonical coordinates, flags in the first byte.
-    ZcashUncompressed,
-    /// snarkjs: little-endian Montgomery coordinates, infinity all zero.
-    MontgomeryLe,
-}
-
 /// `len` points, wherever they are.
 pub enum PointStore<C: Curve> {
+    /// In memory.
     Owned(Vec<C::Affine>),
     /// Bytes `offset .. offset + len * C::UNCOMPRESSED` of the mapping; made by [`PointStore::mapped`].
     Mapped {
+        /// The file.
         map: Arc<Mmap>,
+        /// Where in it, in bytes.
         offset: usize,
+        /// How many points.
         len: usize,
+        /// How they are written.
         encoding: PointEncoding,
     },
 }
@@ -39,6 +35,7 @@ impl<C: Curve> PointStore<C> {
         Some(Self::Mapped { map, offset: offset.try_into().ok()?, len: len.try_into().ok()?, encoding })
     }
 
+    /// The number of points.
     pub fn len(&self) -> usize {
         match self {
             Self::Owned(points) => points.len(),
@@ -46,8 +43,25 @@ impl<C: Curve> PointStore<C> {
         }
     }
 
+    /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Decodes point i, as [`PointStore::read`] does.
+    ///
+    /// # Panics
+    /// When `i` is not below `len`.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> C::Affine {
+        match self {
+            Self::Owned(points) => points[i],
+            Self::Mapped { map, offset, len, encoding } => {
+                assert!(i < *len, "point {i} of {len}");
+                let start = offset + i * C::UNCOMPRESSED;
+                encoding::trusted::<C>(*encoding, &map[start..start + C::UNCOMPRESSED])
+            }
+        }
     }
 
     /// Decodes points `range` into `out` (cleared first). For a key that has been fully validated:
@@ -59,13 +73,7 @@ impl<C: Curve> PointStore<C> {
         out.clear();
         match self {
             Self::Owned(points) => out.extend_from_slice(&points[range]),
-            Self::Mapped { encoding, .. } => {
-                let decode = match encoding {
-                    PointEncoding::ZcashUncompressed => encoding::from_uncompressed_trusted::<C>,
-                    PointEncoding::MontgomeryLe => encoding::from_montgomery_le_trusted::<C>,
-                };
-                out.extend(self.encoded(range).map(decode));
-            }
+            Self::Mapped { .. } => out.extend(range.map(|i| self.get(i))),
         }
     }
 

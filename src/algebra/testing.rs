@@ -13,16 +13,23 @@ pub(crate) fn scalars(count: usize, seed: u64) -> Vec<Canonical> {
         .collect()
 }
 
-/// `count` different points of the subgroup, none at infinity.
-pub(crate) fn points<C: Curve>(count: usize) -> Vec<C::Affine> {
-    let step =
-        C::to_affine(&C::mul(&C::to_projective(&C::generator()), &Fr::from_u64(0x9e37_79b9_7f4a_7c15)));
-    let mut next = C::to_projective(&C::generator());
-    let points: Vec<_> = (0..count)
+/// `count` different points of the subgroup, none at infinity, and their discrete logarithms to the generator.
+pub(crate) fn multiples<C: Curve>(count: usize) -> (Vec<C::Affine>, Vec<Fr>) {
+    let generator = C::to_projective(&C::generator());
+    let difference = Fr::from_u64(0x9e37_79b9_7f4a_7c15);
+    let step = C::to_affine(&C::mul(&generator, &difference));
+    let (mut point, mut logarithm) = (generator, Fr::ONE);
+    let (points, logarithms): (Vec<_>, _) = (0..count)
         .map(|_| {
-            next = C::add_affine(&next, &step);
-            next
+            point = C::add_affine(&point, &step);
+            logarithm += difference;
+            (point, logarithm)
         })
-        .collect();
-    C::batch_to_affine(&points)
+        .unzip();
+    (C::batch_to_affine(&points), logarithms)
+}
+
+/// As [`multiples`], the points alone.
+pub(crate) fn points<C: Curve>(count: usize) -> Vec<C::Affine> {
+    multiples::<C>(count).0
 }
