@@ -237,3 +237,77 @@ fn check_density<C: Curve>(query: &'static str, key: &Query<C>, wanted: &[u32]) 
         Some(i) => Err(KeyError::Density { query, position: i as u64, found: found[i], wanted: wanted[i] }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{algebra::Fr, groth16::setup::insecure_setup, r1cs::CircuitBuilder};
+
+    /// Three rows of its own, five with the inputs': the domain has eight.
+    fn circuit() -> Circuit {
+        let mut builder = CircuitBuilder::new(2, 3);
+        for i in 2..5 {
+            builder.constraint(&[(i, Fr::ONE)], &[(i.max(3), Fr::ONE)], &[(1, Fr::ONE)]).unwrap();
+        }
+        builder.finish().unwrap()
+    }
+
+    fn key() -> ProvingKey {
+        insecure_setup(&circuit(), [0; 32]).unwrap()
+    }
+
+    fn points<C: Curve>(len: usize) -> PointStore<C> {
+        PointStore::Owned(vec![C::generator(); len])
+    }
+
+    #[test]
+    fn every_count_is_compared() {
+        let circuit = circuit();
+        key().check_circuit(&circuit).unwrap();
+        type Change = fn(&mut ProvingKey);
+        let changes: [(Change, KeyError); 6] = [
+            (|k| k.vk.ic.truncate(1), KeyError::Count { query: "ic", found: 1, wanted: 2 }),
+            (|k| k.h = points::<G1>(8), KeyError::Count { query: "h", found: 8, wanted: 7 }),
+            (|k| k.h_basis = HBasis::CosetLagrange, KeyError::Count { query: "h", found: 7, wanted: 8 }),
+            (|k| k.l = points::<G1>(2), KeyError::Count { query: "l", found: 2, wanted: 3 }),
+            (|k| k.a = Query::full(points::<G1>(4)), KeyError::Count { query: "a", found: 4, wanted: 5 }),
+            (
+                |k| k.b_g2 = Query::full(points::<G2>(6)),
+                KeyError::Count { query: "b_g2", found: 6, wanted: 5 },
+            ),
+        ];
+        for (change, wanted) in changes {
+            let mut key = key();
+            change(&mut key);
+            assert_eq!(key.check_shape(&circuit), Err(wanted));
+        }
+    }
+
+    #[test]
+    fn variables_of_filtered_queries() {
+        let circuit = circuit();
+        assert_eq!(
+            (&a_variables(&circuit)[..], &b_variables(&circuit)[..]),
+            (&[0, 1, 2, 3, 4][..], &[3, 4][..])
+        );
+        let filtered =
+            |variables: &[u32]| Query::<G1>::filtered("b_g1", points(variables.len()), variables.into());
+        assert_eq!(filtered(&[3, 3]).err(), Some(KeyError::Order { query: "b_g1", position: 1 }));
+        assert_eq!(filtered(&[0, 4, 3]).err(), Some(KeyError::Order { query: "b_g1", position: 2 }));
+        let short = Query::<G1>::filtered("b_g1", points(1), [3, 4].into()).err();
+        assert_eq!(short, Some(KeyError::Count { query: "b_g1", found: 1, wanted: 2 }));
+        for (variables, wanted) in [
+            (&[3, 5][..], KeyError::Variable { query: "b_g1", found: 5, limit: 5 }),
+            (&[4], KeyError::Count { query: "b_g1", found: 1, wanted: 2 }),
+            (&[2, 4], KeyError::Density { query: "b_g1", position: 0, found: 2, wanted: 3 }),
+        ] {
+            let mut key = key();
+            key.b_g1 = filtered(variables).unwrap();
+            assert_eq!(key.check_circuit(&circuit), Err(wanted));
+        }
+        // A query that keeps every variable is of any circuit with as many.
+        let mut key = key();
+        key.b_g1 = Query::full(points::<G1>(5));
+        key.check_circuit(&circuit).unwrap();
+    }
+}

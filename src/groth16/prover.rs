@@ -223,3 +223,141 @@ impl Sums {
         Proof { a: G1::to_affine(&a), b: G2::to_affine(&b), c: G1::to_affine(&c) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algebra::TwoAdicRoot,
+        groth16::{PreparedVerifyingKey, Span, setup::insecure_setup},
+        r1cs::CircuitBuilder,
+    };
+
+    fn random(len: usize) -> Vec<Canonical> {
+        (0..len).map(|_| Fr::random().unwrap().to_canonical()).collect()
+    }
+
+    #[test]
+    fn the_quotient_is_the_upper_half_of_the_product() {
+        let cancel = &CancelToken::new();
+        for (log, root) in
+            [(0, TwoAdicRoot::Seven), (1, TwoAdicRoot::Five), (2, TwoAdicRoot::Seven), (5, TwoAdicRoot::Five)]
+        {
+            let domain = Domain::new(log, root).unwrap();
+            let m = domain.size();
+            let (a, b) = (random(m), random(m));
+            // A·B by the schoolbook.
+            let (mut ca, mut cb) = (a.clone(), b.clone());
+            domain.ifft(&mut ca, cancel).unwrap();
+            domain.ifft(&mut cb, cancel).unwrap();
+            let mut ab = vec![Canonical::ZERO; 2 * m];
+            for (i, x) in ca.iter().enumerate() {
+                for (j, y) in cb.iter().enumerate() {
+                    ab[i + j] = ab[i + j] + product(x, y);
+                }
+            }
+            let v = ab[m..].to_vec();
+            let mut on_coset: Vec<_> = v.iter().map(|v| Canonical::ZERO - *v - *v).collect();
+            domain.coset_fft(&mut on_coset, cancel).unwrap();
+
+            for (basis, wanted) in [(HBasis::Monomial, v), (HBasis::CosetLagrange, on_coset)] {
+                let c = a.iter().zip(&b).map(|(a, b)| product(a, b)).collect();
+                let evaluations = Evaluations { a: a.clone(), b: b.clone(), c };
+                assert_eq!(
+                    quotient(&domain, basis, evaluations, cancel).unwrap(),
+                    wanted,
+                    "{basis:?}, m = {m}"
+                );
+            }
+        }
+    }
+
+    /// x·x = y, y public.
+    fn square() -> (Circuit, ProvingKey, Vec<Canonical>) {
+        let mut builder = CircuitBuilder::new(2, 1);
+        let [y, x] = [[(1, Fr::ONE)], [(2, Fr::ONE)]];
+        builder.constraint(&x, &x, &y).unwrap();
+        let circuit = builder.finish().unwrap();
+        let key = insecure_setup(&circuit, [0; 32]).unwrap();
+        let z = [1, 49, 7].map(|v| Fr::from_u64(v).to_canonical()).to_vec();
+        (circuit, key, z)
+    }
+
+    fn prove(
+        circuit: &Circuit,
+        key: &ProvingKey,
+        z: &[Canonical],
+        cancel: &CancelToken,
+        timeline: &mut Timeline,
+        on_stage: &mut dyn FnMut(Stage),
+    ) -> Result<Proof, ProveError> {
+        let randomness = Randomness::from_os().unwrap();
+        CpuProver::prove(circuit, key, z, randomness, cancel, timeline, on_stage)
+    }
+
+    const STAGES: [Stage; 8] = [
+        Stage::Evaluate,
+        Stage::Quotient,
+        Stage::MsmH,
+        Stage::MsmL,
+        Stage::MsmA,
+        Stage::MsmB1,
+        Stage::MsmB2,
+        Stage::Assemble,
+    ];
+
+    #[test]
+    fn stages_are_told_before_and_recorded_after() {
+        let (circuit, key, z) = square();
+        let (mut told, mut timeline) = (Vec::new(), Timeline::new());
+        let proof =
+            prove(&circuit, &key, &z, &CancelToken::new(), &mut timeline, &mut |stage| told.push(stage));
+        PreparedVerifyingKey::new(&key.vk).verify(&proof.unwrap(), &z[1..2]).unwrap();
+        assert_eq!(told, STAGES);
+        assert_eq!(timeline.spans.iter().map(|span| span.stage).collect::<Vec<_>>(), STAGES);
+        let ends = |span: &Span| span.start + span.duration;
+        assert!(timeline.spans.windows(2).all(|pair| ends(&pair[0]) <= pair[1].start));
+    }
+
+    #[test]
+    fn a_cancelled_proof_ends_in_its_stage() {
+        let (circuit, key, z) = square();
+        for (i, last) in STAGES.into_iter().enumerate() {
+            let (cancel, mut told, mut timeline) = (CancelToken::new(), Vec::new(), Timeline::new());
+            let result = prove(&circuit, &key, &z, &cancel, &mut timeline, &mut |stage| {
+                told.push(stage);
+                if stage == last {
+                    cancel.cancel();
+                }
+            });
+            // The last stage has nothing left to save.
+            assert_eq!(result.is_ok(), last == Stage::Assemble, "{last:?}");
+            assert_eq!(told, STAGES[..=i]);
+        }
+        let cancel = CancelToken::new();
+        cancel.cancel();
+        let mut told = 0;
+        let result = prove(&circuit, &key, &z, &cancel, &mut Timeline::new(), &mut |_| told += 1);
+        assert!(matches!(result, Err(ProveError::Cancelled(_))));
+        assert_eq!(told, 0);
+    }
+
+    #[test]
+    fn refuses_what_does_not_belong_together() {
+        let (circuit, key, z) = square();
+        let prove = |key: &ProvingKey, z: &[Canonical]| {
+            prove(&circuit, key, z, &CancelToken::new(), &mut Timeline::new(), &mut |_| {})
+        };
+        for found in [0, 2, 4] {
+            let z: Vec<_> = z.iter().copied().cycle().take(found).collect();
+            let error = prove(&key, &z).unwrap_err();
+            assert_eq!(error.to_string(), format!("the witness has {found} values, wanted 3"));
+        }
+        assert!(matches!(prove(&key, &[z[1], z[1], z[2]]), Err(ProveError::FirstNotOne)));
+        let mut builder = CircuitBuilder::new(2, 2);
+        builder.constraint(&[(2, Fr::ONE)], &[(3, Fr::ONE)], &[(1, Fr::ONE)]).unwrap();
+        let other = insecure_setup(&builder.finish().unwrap(), [0; 32]).unwrap();
+        let error = prove(&other, &z).unwrap_err();
+        assert_eq!(error.to_string(), "the key has 2 l points, the circuit wants 1");
+    }
+}

@@ -218,3 +218,48 @@ fn digit(limbs: &[u64; 4], from: u32, bits: u32) -> usize {
     let high = if shift == 0 { 0 } else { limbs.get(limb + 1).map_or(0, |next| next << (64 - shift)) };
     ((low | high) & ((1 << bits) - 1)) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algebra::Canonical;
+
+    fn multiples<C: Curve>() {
+        let mut scalars = vec![Fr::ONE, -Fr::ONE, Fr::from_u64(2), Fr::from_u64(u64::MAX)];
+        scalars.extend((0..2 * BATCH).map(|i| Fr::from_u64(i as u64 + 1)));
+        scalars.extend((0..9).map(|_| Fr::random().unwrap()));
+        let generator = C::to_projective(&C::generator());
+        let wanted: Vec<C::Affine> = scalars.iter().map(|s| C::to_affine(&C::mul(&generator, s))).collect();
+        for uses in [0, 1, 100, 1 << 20] {
+            let base = FixedBase::<C>::new(uses);
+            assert_eq!(base.finite("h", &scalars), Ok(wanted.clone()), "{uses} uses: {} bits", base.bits);
+            assert_eq!(base.finite("h", &[]), Ok(vec![]));
+        }
+        let zero = FixedBase::<C>::new(1).finite("h", &[Fr::ONE, Fr::ZERO]);
+        assert_eq!(zero, Err(KeyError::Infinity { query: "h", index: 1 }));
+    }
+
+    #[test]
+    fn fixed_base_multiples_are_multiples() {
+        multiples::<G1>();
+        multiples::<G2>();
+    }
+
+    #[test]
+    fn digits_make_the_number() {
+        let limbs = (-Fr::ONE).to_canonical().limbs();
+        for bits in 1..=16 {
+            let base = Fr::from_u64(1 << bits);
+            let digits = (0..SCALAR_BITS.div_ceil(bits)).rev().map(|k| digit(&limbs, k * bits, bits));
+            let value = digits.fold(Fr::ZERO, |sum, d| sum * base + Fr::from_u64(d as u64));
+            assert_eq!(value.to_canonical(), Canonical::ZERO - Canonical::ONE, "{bits} bits");
+        }
+    }
+
+    #[test]
+    fn powers_begin_with_the_first() {
+        let n = Fr::from_u64;
+        assert_eq!(powers(n(3), n(2), 4), [n(3), n(6), n(12), n(24)]);
+        assert_eq!(powers(n(3), n(2), 0), []);
+    }
+}

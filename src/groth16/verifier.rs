@@ -131,3 +131,115 @@ fn pairing_product(pairs: &[(G1Affine, G2Affine)]) -> blst_fp12 {
     unsafe { blst::blst_miller_loop_n(&mut miller, qs.as_ptr(), ps.as_ptr(), ps.len()) };
     miller.final_exp()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algebra::Fr;
+
+    fn g1(s: Fr) -> G1Affine {
+        G1::to_affine(&G1::mul(&G1::to_projective(&G1::generator()), &s))
+    }
+
+    fn g2(s: Fr) -> G2Affine {
+        G2::to_affine(&G2::mul(&G2::to_projective(&G2::generator()), &s))
+    }
+
+    /// A key whose discrete logarithms are known: α, β, γ, δ = 2, 3, 5, 7 and ic = 11, 13, 17.
+    fn key() -> VerifyingKey {
+        let n = Fr::from_u64;
+        VerifyingKey {
+            alpha_g1: g1(n(2)),
+            beta_g1: None,
+            beta_g2: g2(n(3)),
+            gamma_g2: g2(n(5)),
+            delta_g1: None,
+            delta_g2: g2(n(7)),
+            ic: vec![g1(n(11)), g1(n(13)), g1(n(17))],
+        }
+    }
+
+    /// α·β + γ·Σ ic for inputs x, y.
+    fn right_side(x: u64, y: u64) -> Fr {
+        Fr::from_u64(2 * 3 + 5 * (11 + 13 * x + 17 * y))
+    }
+
+    fn inputs(x: u64, y: u64) -> [Canonical; 2] {
+        [x, y].map(|v| Fr::from_u64(v).to_canonical())
+    }
+
+    /// The proof with these a and b that is right for the inputs.
+    fn forged(a: Fr, b: Fr, x: u64, y: u64) -> Proof {
+        let c = (a * b - right_side(x, y)) * Fr::from_u64(7).inverse().unwrap();
+        Proof { a: g1(a), b: g2(b), c: g1(c) }
+    }
+
+    #[test]
+    fn holds_exactly_for_the_right_inputs() {
+        let verifier = PreparedVerifyingKey::new(&key());
+        let (a, b) = (Fr::random().unwrap(), Fr::random().unwrap());
+        let proof = forged(a, b, 4, 9);
+        assert_eq!(verifier.verify(&proof, &inputs(4, 9)), Ok(VerifiedProof(proof)));
+        assert_eq!(verifier.verify(&proof, &inputs(9, 4)), Err(VerifyError::Rejected));
+        for wrong in [
+            Proof { a: proof.c, c: proof.a, ..proof },
+            Proof { a: G1::neg(&proof.a), ..proof },
+            Proof { b: G2::neg(&proof.b), ..proof },
+            Proof { c: G1::neg(&proof.c), ..proof },
+        ] {
+            assert_eq!(verifier.verify(&wrong, &inputs(4, 9)), Err(VerifyError::Rejected));
+        }
+        let both = Proof { a: G1::neg(&proof.a), b: G2::neg(&proof.b), c: proof.c };
+        assert!(verifier.verify(&both, &inputs(4, 9)).is_ok(), "e(-a, -b) = e(a, b)");
+    }
+
+    #[test]
+    fn infinity_counts_as_in_the_equation() {
+        let verifier = PreparedVerifyingKey::new(&key());
+        for (a, b) in [(Fr::ZERO, Fr::ONE), (Fr::ONE, Fr::ZERO), (Fr::ZERO, Fr::ZERO)] {
+            assert!(verifier.verify(&forged(a, b, 1, 2), &inputs(1, 2)).is_ok());
+            assert!(verifier.verify(&forged(a, b, 1, 2), &inputs(1, 3)).is_err());
+        }
+        // c at infinity, when a·b is the right side itself.
+        let proof = forged(right_side(1, 2), Fr::ONE, 1, 2);
+        assert!(G1::is_infinity(&proof.c));
+        assert!(verifier.verify(&proof, &inputs(1, 2)).is_ok());
+        let (a, b, c) = (G1Affine::default(), G2Affine::default(), G1Affine::default());
+        assert_eq!(verifier.verify(&Proof { a, b, c }, &inputs(1, 2)), Err(VerifyError::Rejected));
+        // The inputs' point at infinity: 11 + 13·x + 17·y = 0.
+        let x = -(Fr::from_u64(11 + 17) * Fr::from_u64(13).inverse().unwrap());
+        let c = (Fr::from_u64(100) - Fr::from_u64(6)) * Fr::from_u64(7).inverse().unwrap();
+        let proof = Proof { a: g1(Fr::from_u64(100)), b: g2(Fr::ONE), c: g1(c) };
+        assert!(verifier.verify(&proof, &[x.to_canonical(), Canonical::ONE]).is_ok());
+    }
+
+    #[test]
+    fn numbers_of_inputs() {
+        let mut key = key();
+        let proof = forged(Fr::ONE, Fr::ONE, 1, 2);
+        let verifier = PreparedVerifyingKey::new(&key);
+        assert_eq!(verifier.num_inputs(), 2);
+        for found in [0, 1, 3] {
+            let refused = verifier.verify(&proof, &vec![Canonical::ONE; found]);
+            assert_eq!(refused, Err(VerifyError::Inputs { found, wanted: 2 }));
+        }
+        key.ic.clear();
+        assert_eq!(PreparedVerifyingKey::new(&key).verify(&proof, &[]), Err(VerifyError::EmptyKey));
+    }
+
+    #[test]
+    fn a_point_outside_the_subgroup_is_refused_even_where_the_equation_holds() {
+        let verifier = PreparedVerifyingKey::new(&key());
+        let proof = forged(Fr::from_u64(8), Fr::from_u64(9), 1, 2);
+        // (0, 2) has order 3: its pairing with anything is 1 after the final exponentiation.
+        let mut coordinates = [[0; 48]; 2];
+        coordinates[1][47] = 2;
+        let order_3 = G1::from_coordinates_be(&coordinates).unwrap();
+        for element in ['a', 'c'] {
+            let mut proof = proof;
+            let place = if element == 'a' { &mut proof.a } else { &mut proof.c };
+            *place = G1::to_affine(&G1::add_affine(&G1::to_projective(place), &order_3));
+            assert_eq!(verifier.verify(&proof, &inputs(1, 2)), Err(VerifyError::Subgroup { element }));
+        }
+    }
+}
