@@ -7,6 +7,8 @@ pub mod builder;
 #[cfg(feature = "prover")]
 pub mod circuit;
 #[cfg(feature = "prover")]
+pub mod decode;
+#[cfg(feature = "prover")]
 pub mod density;
 #[cfg(feature = "prover")]
 pub mod entries;
@@ -16,6 +18,7 @@ pub mod file;
 pub(crate) mod identity;
 #[cfg(feature = "prover")]
 pub mod matrix;
+pub mod packed;
 #[cfg(any(feature = "bellman", feature = "bellpepper"))]
 pub mod recorder;
 #[cfg(feature = "prover")]
@@ -30,9 +33,12 @@ pub use builder::CircuitBuilder;
 #[cfg(feature = "prover")]
 pub use circuit::{Circuit, CircuitError};
 #[cfg(feature = "prover")]
+pub use decode::decode_into;
+#[cfg(feature = "prover")]
 pub use density::Density;
 #[cfg(feature = "prover")]
 pub use entries::{Entry, Side};
 #[cfg(feature = "prover")]
 pub use matrix::Matrix;
+pub use packed::PackedWriter;
 pub use witness::{WitnessEncoding, WitnessError, WitnessRegion, WitnessSink};

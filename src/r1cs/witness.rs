@@ -1,4 +1,5 @@
 //! The witness vector z = (1, public inputs, auxiliary) in memory: its encodings and its writer.
+use super::packed::PackedError;
 use std::{marker::PhantomData, ptr::NonNull};
 
 /// The scalar field's modulus r, little-endian limbs (the field itself needs the prover).
@@ -59,6 +60,19 @@ pub enum WitnessError {
         /// Variables that the memory is for.
         wanted: u64,
     },
+    /// A value that came before or after its turn, where values must come in order.
+    #[error("{kind} variable {found} was written when it was the turn of {wanted}")]
+    Order {
+        /// "input" or "auxiliary".
+        kind: &'static str,
+        /// The variable that was written.
+        found: u64,
+        /// The next one.
+        wanted: u64,
+    },
+    /// The packed encoding is malformed.
+    #[error("the packed witness is malformed: {0}")]
+    PackedInvalid(#[from] PackedError),
 }
 
 /// Whether a little-endian integer is below r.
@@ -206,10 +220,83 @@ impl WitnessSink for WitnessRegion<'_> {
     }
 }
 
-fn check_index(kind: &'static str, i: usize, count: usize) -> Result<(), WitnessError> {
+pub(crate) fn check_index(kind: &'static str, i: usize, count: usize) -> Result<(), WitnessError> {
     if i < count {
         Ok(())
     } else {
         Err(WitnessError::Count { kind, found: i as u64 + 1, wanted: count as u64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(first: u8) -> [u8; 32] {
+        let mut value = [0; 32];
+        value[0] = first;
+        value
+    }
+
+    fn modulus(less: u64) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (bytes, limb) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(MODULUS) {
+            *bytes = limb.to_le_bytes();
+        }
+        bytes[0] -= less as u8;
+        bytes
+    }
+
+    #[test]
+    fn only_values_below_r_are_canonical() {
+        let mut high = modulus(0);
+        high[31] += 1;
+        let mut middle = modulus(0);
+        middle[16] += 1;
+        let mut lower = modulus(0);
+        lower[16] -= 1;
+        for (value, canonical) in [
+            ([0; 32], true),
+            (modulus(1), true),
+            (lower, true),
+            (modulus(0), false),
+            (middle, false),
+            (high, false),
+            ([0xff; 32], false),
+        ] {
+            assert_eq!(is_canonical(&value), canonical, "{value:x?}");
+        }
+    }
+
+    #[test]
+    fn regions_write_their_slots_and_nothing_else() {
+        let mut memory = [0xaa; 32 * 5];
+        let mut region = WitnessRegion::from_slice(&mut memory, 2, 3).unwrap();
+        assert_eq!((region.num_inputs(), region.num_aux()), (2, 3));
+        region.set_aux(2, &value(9)).unwrap();
+        region.set_input(0, &value(1)).unwrap();
+        region.set_aux(0, &modulus(1)).unwrap();
+        let count = |kind, found, wanted| Err(WitnessError::Count { kind, found, wanted });
+        assert_eq!(region.set_input(2, &value(1)), count("input", 3, 2));
+        assert_eq!(region.set_aux(3, &value(1)), count("auxiliary", 4, 3));
+        assert_eq!(region.set_input(0, &value(2)), Err(WitnessError::FirstNotOne));
+        assert_eq!(region.set_input(1, &modulus(0)), Err(WitnessError::NotCanonical { index: 1 }));
+        assert_eq!(region.set_aux(1, &[0xff; 32]), Err(WitnessError::NotCanonical { index: 3 }));
+        let untouched = [0xaa; 32];
+        assert_eq!(memory.as_chunks::<32>().0, [value(1), untouched, modulus(1), untouched, value(9)]);
+    }
+
+    #[test]
+    fn regions_have_the_bytes_of_their_variables() {
+        for length in [0, 63, 65, 96] {
+            let mut memory = vec![0; length];
+            let error = WitnessRegion::from_slice(&mut memory, 1, 1).err();
+            assert_eq!(error, Some(WitnessError::Length { found: length as u64, wanted: 64 }));
+        }
+        for (inputs, aux) in [(usize::MAX, 1), (1 << 58, 0), (1 << 59, 0)] {
+            assert_eq!(WitnessRegion::bytes(inputs, aux), None, "{inputs} {aux}");
+            assert!(WitnessRegion::from_slice(&mut [], inputs, aux).is_err());
+        }
+        assert_eq!(WitnessRegion::bytes(8, 100), Some(32 * 108));
     }
 }

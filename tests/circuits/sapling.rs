@@ -3,9 +3,9 @@ use crate::bellman::Synthesized;
 use bellman::Circuit as Synthesize;
 use bls12_381::Scalar;
 use cuzk::{
-    algebra::Fr,
+    algebra::{Canonical, Fr},
     r1cs::{
-        Circuit, Matrix,
+        Circuit, Matrix, PackedWriter, WitnessEncoding, decode_into, packed,
         recorder::{record_bellman, write_bellman_witness},
     },
 };
@@ -18,6 +18,7 @@ use sapling_crypto::{
     prover::{OutputProver, SpendProver},
     value::{NoteValue, ValueCommitTrapdoor},
 };
+use std::ptr::NonNull;
 
 const TREE_DEPTH: usize = 32;
 
@@ -97,6 +98,21 @@ fn figures(circuit: &Circuit) -> Figures {
     (circuit.num_constraints(), inputs, [counts[0][0], counts[0][1], counts[1][0], counts[1][1]])
 }
 
+/// The witness that the packing writer makes, unpacked.
+fn packed(circuit: &Circuit, instance: impl Synthesize<Scalar>) -> Vec<Canonical> {
+    let (inputs, aux) = (circuit.num_inputs(), circuit.num_aux());
+    let mut memory = vec![0; packed::max_bytes(inputs, aux).unwrap()];
+    let mut writer = PackedWriter::from_slice(&mut memory, inputs, aux).unwrap();
+    write_bellman_witness(instance, &mut writer).unwrap();
+    let length = writer.finish().unwrap() as usize;
+    assert!(length < memory.len() * 7 / 10, "many of these values are bits: {length} bytes");
+    let mut z = vec![Canonical::ZERO; inputs + aux];
+    let source = NonNull::from(&mut memory[..]).cast();
+    // SAFETY: the memory is longer than `length` and outlives the call.
+    unsafe { decode_into(WitnessEncoding::Packed, source, length, inputs, &mut z) }.unwrap();
+    z
+}
+
 fn check<C: Synthesize<Scalar> + Clone>(
     blank: C,
     wanted: Figures,
@@ -111,8 +127,9 @@ fn check<C: Synthesize<Scalar> + Clone>(
         assert_eq!(record_bellman(instance.clone()).unwrap().id(), circuit.id(), "values change no row");
         let synthesized = Synthesized::of(instance.clone());
         let z = synthesized.assignment();
-        assert_eq!(crate::bellman::written(&circuit, instance), z, "round {round}");
+        assert_eq!(crate::bellman::written(&circuit, instance.clone()), z, "round {round}");
         assert_eq!(circuit.first_unsatisfied(&z), None);
+        assert_eq!(packed(&circuit, instance), z, "packed, round {round}");
 
         // Every row that a changed value falsifies is known to the full synthesis; ours is the first.
         for _ in 0..3 {
