@@ -1,5 +1,6 @@
 //! The fields that the curves' coordinates live in: Fp, and Fp2 = Fp[u]/(u² + 1), over blst, in Montgomery form
 //! with R = 2^384.
+use super::limbs;
 use blst::{blst_fp, blst_fp2};
 
 /// p, little-endian limbs.
@@ -22,8 +23,18 @@ pub trait BaseField: Copy + Eq + Default + Send + Sync + std::fmt::Debug + 'stat
     fn add(&self, o: &Self) -> Self;
     /// self - o.
     fn sub(&self, o: &Self) -> Self;
+    /// self = a · b. Results are written where they stay: blst writes word by word, and a copy in larger units
+    /// just afterwards would wait for the store buffer.
+    fn set_product(&mut self, a: &Self, b: &Self);
+    /// self *= o.
+    fn multiply_by(&mut self, o: &Self);
     /// self · o.
-    fn mul(&self, o: &Self) -> Self;
+    #[inline(always)]
+    fn mul(&self, o: &Self) -> Self {
+        let mut product = Self::default();
+        product.set_product(self, o);
+        product
+    }
     /// self².
     fn square(&self) -> Self;
     /// -self.
@@ -31,6 +42,8 @@ pub trait BaseField: Copy + Eq + Default + Send + Sync + std::fmt::Debug + 'stat
     fn neg(&self) -> Self {
         Self::default().sub(self)
     }
+    /// `yes` if the condition holds, else `no`; without a branch.
+    fn select(condition: bool, yes: &Self, no: &Self) -> Self;
     /// 1/self; zero for zero.
     fn inverse(&self) -> Self;
     /// Components in Fp: c0 (and c1).
@@ -55,16 +68,34 @@ const ONE: blst_fp = blst_fp {
     ],
 };
 
-/// The result that a function of blst's writes.
-macro_rules! written_by {
-    ($function:ident($($argument:expr),*)) => {{
-        let mut out = std::mem::MaybeUninit::uninit();
-        // SAFETY: the arguments point to initialised elements, and the function writes all of `out`.
-        unsafe {
-            blst::$function(out.as_mut_ptr(), $($argument),*);
-            out.assume_init()
+/// The operations that blst has in assembly, for one of the fields.
+macro_rules! by_blst {
+    ($mul:ident, $sqr:ident, $inverse:ident) => {
+        #[inline(always)]
+        fn set_product(&mut self, a: &Self, b: &Self) {
+            // SAFETY: all point to initialised elements.
+            unsafe { blst::$mul(self, a, b) };
         }
-    }};
+        #[inline(always)]
+        fn multiply_by(&mut self, o: &Self) {
+            let place: *mut Self = self;
+            // SAFETY: all point to initialised elements; blst allows the result in the place of an operand.
+            unsafe { blst::$mul(place, place, o) };
+        }
+        #[inline(always)]
+        fn square(&self) -> Self {
+            let mut square = Self::default();
+            // SAFETY: both point to initialised elements.
+            unsafe { blst::$sqr(&mut square, self) };
+            square
+        }
+        fn inverse(&self) -> Self {
+            let mut inverse = Self::default();
+            // SAFETY: both point to initialised elements.
+            unsafe { blst::$inverse(&mut inverse, self) };
+            inverse
+        }
+    };
 }
 
 impl BaseField for blst_fp {
@@ -75,22 +106,16 @@ impl BaseField for blst_fp {
     }
     #[inline(always)]
     fn add(&self, o: &Self) -> Self {
-        Self { l: add(&self.l, &o.l) }
+        Self { l: limbs::add_mod(&self.l, &o.l, &MODULUS) }
     }
     #[inline(always)]
     fn sub(&self, o: &Self) -> Self {
-        Self { l: sub(&self.l, &o.l) }
+        Self { l: limbs::sub_mod(&self.l, &o.l, &MODULUS) }
     }
+    by_blst!(blst_fp_mul, blst_fp_sqr, blst_fp_eucl_inverse);
     #[inline(always)]
-    fn mul(&self, o: &Self) -> Self {
-        written_by!(blst_fp_mul(self, o))
-    }
-    #[inline(always)]
-    fn square(&self) -> Self {
-        written_by!(blst_fp_sqr(self))
-    }
-    fn inverse(&self) -> Self {
-        written_by!(blst_fp_eucl_inverse(self))
+    fn select(condition: bool, yes: &Self, no: &Self) -> Self {
+        Self { l: limbs::select(condition, &yes.l, &no.l) }
     }
     #[inline(always)]
     fn components(&self) -> &[blst_fp] {
@@ -102,11 +127,11 @@ impl BaseField for blst_fp {
     }
     #[inline(always)]
     fn is_zero(&self) -> bool {
-        self.l.iter().fold(0, |all, limb| all | limb) == 0
+        limbs::is_zero(&self.l)
     }
     #[inline(always)]
     fn equals(&self, o: &Self) -> bool {
-        self.l.iter().zip(&o.l).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+        limbs::equal(&self.l, &o.l)
     }
 }
 
@@ -124,16 +149,11 @@ impl BaseField for blst_fp2 {
     fn sub(&self, o: &Self) -> Self {
         Self { fp: [self.fp[0].sub(&o.fp[0]), self.fp[1].sub(&o.fp[1])] }
     }
+    by_blst!(blst_fp2_mul, blst_fp2_sqr, blst_fp2_eucl_inverse);
     #[inline(always)]
-    fn mul(&self, o: &Self) -> Self {
-        written_by!(blst_fp2_mul(self, o))
-    }
-    #[inline(always)]
-    fn square(&self) -> Self {
-        written_by!(blst_fp2_sqr(self))
-    }
-    fn inverse(&self) -> Self {
-        written_by!(blst_fp2_eucl_inverse(self))
+    fn select(condition: bool, yes: &Self, no: &Self) -> Self {
+        let component = |i: usize| blst_fp::select(condition, &yes.fp[i], &no.fp[i]);
+        Self { fp: [component(0), component(1)] }
     }
     #[inline(always)]
     fn components(&self) -> &[blst_fp] {
@@ -153,51 +173,9 @@ impl BaseField for blst_fp2 {
     }
 }
 
-/// a - b and the borrow (0 or 1).
-#[inline(always)]
-fn sub_limbs(a: &[u64; 6], b: &[u64; 6]) -> ([u64; 6], u64) {
-    let mut borrow = false;
-    let difference = std::array::from_fn(|i| {
-        let (d, first) = a[i].overflowing_sub(b[i]);
-        let (d, second) = d.overflowing_sub(u64::from(borrow));
-        borrow = first | second;
-        d
-    });
-    (difference, u64::from(borrow))
-}
-
-/// a + b mod 2^384.
-#[inline(always)]
-fn add_limbs(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
-    let mut carry = false;
-    std::array::from_fn(|i| {
-        let (s, first) = a[i].overflowing_add(b[i]);
-        let (s, second) = s.overflowing_add(u64::from(carry));
-        carry = first | second;
-        s
-    })
-}
-
-/// a - b mod p, without a branch.
-#[inline(always)]
-fn sub(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
-    let (difference, borrow) = sub_limbs(a, b);
-    let mask = borrow.wrapping_neg();
-    add_limbs(&difference, &MODULUS.map(|limb| limb & mask))
-}
-
-/// a + b mod p, without a branch. The sum fits, as 2p < 2^384.
-#[inline(always)]
-fn add(a: &[u64; 6], b: &[u64; 6]) -> [u64; 6] {
-    let sum = add_limbs(a, b);
-    let (reduced, borrow) = sub_limbs(&sum, &MODULUS);
-    let keep = borrow.wrapping_neg();
-    std::array::from_fn(|i| reduced[i] ^ ((reduced[i] ^ sum[i]) & keep))
-}
-
 /// Below p?
 pub(super) fn below_modulus(limbs: &[u64; 6]) -> bool {
-    limbs.iter().rev().lt(MODULUS.iter().rev())
+    limbs::less(limbs, &MODULUS)
 }
 
 /// The integer of 48 big-endian bytes.
@@ -205,15 +183,6 @@ pub(super) fn limbs_from_be(bytes: &[u8; 48]) -> [u64; 6] {
     let mut limbs = [0; 6];
     for (limb, b) in limbs.iter_mut().rev().zip(bytes.as_chunks::<8>().0) {
         *limb = u64::from_be_bytes(*b);
-    }
-    limbs
-}
-
-/// The integer of 48 little-endian bytes.
-pub(super) fn limbs_from_le(bytes: &[u8; 48]) -> [u64; 6] {
-    let mut limbs = [0; 6];
-    for (limb, b) in limbs.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *limb = u64::from_le_bytes(*b);
     }
     limbs
 }

@@ -2,7 +2,8 @@
 //! Montgomery form, plain coordinates. Nothing is trusted: flags, ranges and the curve's equation are checked.
 use super::{
     BaseField, Curve,
-    base_field::{below_modulus, fp_from_integer, fp_to_be, limbs_from_be, limbs_from_le},
+    base_field::{below_modulus, fp_from_integer, fp_to_be, limbs_from_be},
+    limbs,
 };
 use blst::blst_fp;
 
@@ -186,14 +187,14 @@ pub(super) fn from_montgomery_le<C: Curve>(bytes: &[u8]) -> Result<C::Affine, Po
     }
     let (chunks, _) = bytes.as_chunks::<COORDINATE>();
     on_curve::<C>(point::<C>(false, |i| {
-        let l = limbs_from_le(&chunks[i]);
+        let l = limbs::from_le_bytes(&chunks[i]);
         if below_modulus(&l) { Ok(blst_fp { l }) } else { Err(PointError::NotCanonical) }
     })?)
 }
 
 fn from_montgomery_le_trusted<C: Curve>(bytes: &[u8]) -> C::Affine {
     let (chunks, _) = bytes.as_chunks::<COORDINATE>();
-    point::<C>(false, |i| Ok(blst_fp { l: limbs_from_le(&chunks[i]) })).unwrap_or_default()
+    point::<C>(false, |i| Ok(blst_fp { l: limbs::from_le_bytes(&chunks[i]) })).unwrap_or_default()
 }
 
 pub(super) fn to_montgomery_le<C: Curve>(p: &C::Affine, out: &mut [u8]) {

@@ -1,13 +1,52 @@
 //! The scalar field of BLS12-381: [`Fr`] in Montgomery form, [`Canonical`] as a plain integer.
 //!
 //! The prover's pipeline (evaluation, transforms, digits of an MSM) runs on `Canonical` values:
-//! a Montgomery coefficient times a canonical value is a canonical product. Arithmetic is in [`super::limbs`].
-pub use super::limbs::MODULUS;
-use super::limbs::{self, R, R2, R3};
+//! a Montgomery coefficient times a canonical value is a canonical product. The arithmetic is in Rust, so that
+//! it is inlined into the loops of the transforms and the matrix rows.
+use super::limbs;
 use std::{
     fmt, io,
     ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign},
 };
+
+/// r, the order of the groups, little-endian limbs.
+pub const MODULUS: [u64; 4] =
+    [0xffff_ffff_0000_0001, 0x53bd_a402_fffe_5bfe, 0x3339_d808_09a1_d805, 0x73ed_a753_299d_7d48];
+/// -1/r mod 2^64.
+const NEGATIVE_INVERSE: u64 = 0xffff_fffe_ffff_ffff;
+/// 2^256 mod r.
+const R: [u64; 4] =
+    [0x0000_0001_ffff_fffe, 0x5884_b7fa_0003_4802, 0x998c_4fef_ecbc_4ff5, 0x1824_b159_acc5_056f];
+/// 2^512 mod r.
+const R2: [u64; 4] =
+    [0xc999_e990_f3f2_9c6d, 0x2b6c_edcb_8792_5c23, 0x05d3_1496_7254_398f, 0x0748_d9d9_9f59_ff11];
+/// 2^768 mod r.
+const R3: [u64; 4] =
+    [0xc62c_1807_439b_73af, 0x1b3e_0d18_8cf0_6990, 0x73d1_3c71_c7b5_f418, 0x6e2a_5bb9_c8db_33e9];
+
+/// sum + a · b, five limbs, which are enough.
+#[inline(always)]
+fn multiply_add(sum: &[u64; 5], a: &[u64; 4], b: u64) -> [u64; 5] {
+    let products = a.map(|limb| u128::from(limb) * u128::from(b));
+    let low = |i: usize| products[i] as u64;
+    let high = |i: usize| (products[i] >> 64) as u64;
+    let (sum, _) = limbs::add_carry(sum, &[low(0), low(1), low(2), low(3), 0]);
+    limbs::add_carry(&sum, &[0, high(0), high(1), high(2), high(3)]).0
+}
+
+/// a · b / 2^256 mod r (Montgomery, "Modular multiplication without trial division", 1985), with one step of the
+/// reduction after each limb of b. The running sum fits five limbs, as the top bit of r is clear.
+#[inline(always)]
+fn montgomery_product(a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
+    let mut sum = [0; 5];
+    for limb in b {
+        sum = multiply_add(&sum, a, *limb);
+        let quotient = sum[0].wrapping_mul(NEGATIVE_INVERSE);
+        let [_, s1, s2, s3, s4] = multiply_add(&sum, &MODULUS, quotient);
+        sum = [s1, s2, s3, s4, 0];
+    }
+    limbs::reduce_once(&[sum[0], sum[1], sum[2], sum[3]], &MODULUS)
+}
 
 /// A field element in Montgomery form (R = 2^256).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -34,20 +73,20 @@ impl Fr {
     }
 
     /// v as a field element.
-    pub const fn from_u64(v: u64) -> Self {
-        Self::raw(limbs::mul([v, 0, 0, 0], R2))
+    pub fn from_u64(v: u64) -> Self {
+        Self::raw(montgomery_product(&[v, 0, 0, 0], &R2))
     }
 
     /// Into Montgomery form.
     #[inline]
     pub fn from_canonical(c: Canonical) -> Self {
-        Self::raw(limbs::mul(c.0, R2))
+        Self::raw(montgomery_product(&c.0, &R2))
     }
 
     /// Out of Montgomery form.
     #[inline]
     pub fn to_canonical(self) -> Canonical {
-        Canonical(limbs::mul(self.0.l, [1, 0, 0, 0]))
+        Canonical(montgomery_product(&self.0.l, &[1, 0, 0, 0]))
     }
 
     /// None when the integer is not below r.
@@ -62,7 +101,7 @@ impl Fr {
 
     /// Limbs of value · 2^256 mod r. None when not below r.
     pub fn from_montgomery_limbs(l: [u64; 4]) -> Option<Self> {
-        limbs::below_modulus(l).then_some(Self::raw(l))
+        limbs::less(&l, &MODULUS).then_some(Self::raw(l))
     }
 
     /// Limbs of value · 2^256 mod r.
@@ -72,7 +111,7 @@ impl Fr {
 
     /// Is it 0?
     pub fn is_zero(self) -> bool {
-        self.0.l == [0; 4]
+        limbs::is_zero(&self.0.l)
     }
 
     /// self².
@@ -136,9 +175,11 @@ impl Fr {
     pub fn from_wide_le_bytes(b: &[u8; 64]) -> Self {
         let mut halves = [[0; 4]; 2];
         for (half, bytes) in halves.iter_mut().zip(b.as_chunks::<32>().0) {
-            *half = limbs::reduce_any(limbs::from_le_bytes(bytes));
+            // 2^256 is below 3r.
+            let once = limbs::reduce_once(&limbs::from_le_bytes(bytes), &MODULUS);
+            *half = limbs::reduce_once(&once, &MODULUS);
         }
-        Self::raw(limbs::add(limbs::mul(halves[0], R2), limbs::mul(halves[1], R3)))
+        Self::raw(montgomery_product(&halves[0], &R2)) + Self::raw(montgomery_product(&halves[1], &R3))
     }
 }
 
@@ -150,7 +191,7 @@ impl Canonical {
 
     /// None when not below r.
     pub fn new(limbs: [u64; 4]) -> Option<Self> {
-        limbs::below_modulus(limbs).then_some(Self(limbs))
+        limbs::less(&limbs, &MODULUS).then_some(Self(limbs))
     }
 
     /// v, which is below r.
@@ -170,7 +211,7 @@ impl Canonical {
 
     /// Is it 0?
     pub fn is_zero(self) -> bool {
-        self.0 == [0; 4]
+        limbs::is_zero(&self.0)
     }
 
     /// 32 bytes, little-endian.
@@ -202,7 +243,7 @@ impl Add for Fr {
     type Output = Self;
     #[inline(always)]
     fn add(self, o: Self) -> Self {
-        Self::raw(limbs::add(self.0.l, o.0.l))
+        Self::raw(limbs::add_mod(&self.0.l, &o.0.l, &MODULUS))
     }
 }
 
@@ -210,7 +251,7 @@ impl Sub for Fr {
     type Output = Self;
     #[inline(always)]
     fn sub(self, o: Self) -> Self {
-        Self::raw(limbs::sub(self.0.l, o.0.l))
+        Self::raw(limbs::sub_mod(&self.0.l, &o.0.l, &MODULUS))
     }
 }
 
@@ -218,7 +259,7 @@ impl Mul for Fr {
     type Output = Self;
     #[inline(always)]
     fn mul(self, o: Self) -> Self {
-        Self::raw(limbs::mul(self.0.l, o.0.l))
+        Self::raw(montgomery_product(&self.0.l, &o.0.l))
     }
 }
 
@@ -235,7 +276,7 @@ impl Mul<Canonical> for Fr {
     type Output = Canonical;
     #[inline(always)]
     fn mul(self, o: Canonical) -> Canonical {
-        Canonical(limbs::mul(self.0.l, o.0))
+        Canonical(montgomery_product(&self.0.l, &o.0))
     }
 }
 
@@ -243,7 +284,7 @@ impl Add for Canonical {
     type Output = Self;
     #[inline(always)]
     fn add(self, o: Self) -> Self {
-        Self(limbs::add(self.0, o.0))
+        Self(limbs::add_mod(&self.0, &o.0, &MODULUS))
     }
 }
 
@@ -251,7 +292,7 @@ impl Sub for Canonical {
     type Output = Self;
     #[inline(always)]
     fn sub(self, o: Self) -> Self {
-        Self(limbs::sub(self.0, o.0))
+        Self(limbs::sub_mod(&self.0, &o.0, &MODULUS))
     }
 }
 

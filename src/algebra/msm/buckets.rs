@@ -1,10 +1,10 @@
 //! The buckets of all windows: filled tile by tile, then summed by weight.
 use super::{
     digits::Recoding,
-    runs::{Runs, add, denominator},
+    runs::{Reciprocals, Runs, add, denominator},
     tile::Tile,
 };
-use crate::algebra::{BaseField, CancelToken, Cancelled, Curve};
+use crate::algebra::{CancelToken, Cancelled, Curve};
 use rayon::prelude::*;
 
 /// Buckets `1 … 2^(c-1)` of each window, lowest window first.
@@ -184,31 +184,22 @@ fn advance_lanes<C: Curve>(buckets: &[C::Affine], sums: &mut [C::Affine], totals
     for (lane, sum) in sums.iter_mut().enumerate() {
         *sum = buckets[lane * LANE + LANE - 1];
     }
-    let mut denominators = Vec::with_capacity(2 * sums.len());
-    let mut products = Vec::with_capacity(2 * sums.len());
+    let mut reciprocals = Reciprocals::new();
+    let (mut for_sum, mut for_total) = Default::default();
     for step in (0..LANE).rev() {
         // The total takes the sum as it was after the last step, so that both can be done at once. The bucket of
         // step 0 is taken by the step before; the total then is one addition behind.
         let bucket =
             |lane: usize| if step > 0 { buckets[lane * LANE + step - 1] } else { C::Affine::default() };
-        denominators.clear();
-        products.clear();
-        let mut product = C::Field::one();
+        reciprocals.clear();
         for (lane, (sum, total)) in sums.iter().zip(totals.iter()).enumerate() {
-            for denominator in [denominator::<C>(total, sum), denominator::<C>(sum, &bucket(lane))] {
-                products.push(product);
-                denominators.push(denominator);
-                product = product.mul(&denominator);
-            }
+            reciprocals.push(denominator::<C>(total, sum));
+            reciprocals.push(denominator::<C>(sum, &bucket(lane)));
         }
-        let mut inverse = product.inverse();
+        reciprocals.invert();
         for (lane, (sum, total)) in sums.iter_mut().zip(totals.iter_mut()).enumerate().rev() {
-            let mut reciprocal = |place: usize| {
-                let reciprocal = inverse.mul(&products[place]);
-                inverse = inverse.mul(&denominators[place]);
-                reciprocal
-            };
-            let (for_sum, for_total) = (reciprocal(2 * lane + 1), reciprocal(2 * lane));
+            reciprocals.pop(&mut for_sum);
+            reciprocals.pop(&mut for_total);
             *total = add::<C>(total, sum, &for_total);
             *sum = add::<C>(sum, &bucket(lane), &for_sum);
         }

@@ -3,7 +3,7 @@
 //! A scalar s and r - s give opposite multiples, so the smaller of the two is taken, below 2^254. It is written
 //! in base 2^c with digits from -2^(c-1) to 2^(c-1): half as many buckets as unsigned digits take. Adding
 //! 2^(c-1) at every position but the top one makes the digits plain bit fields, each to be read alone.
-use crate::algebra::Canonical;
+use crate::algebra::{Canonical, limbs};
 
 /// The bits of the largest magnitude.
 pub(super) const MAGNITUDE_BITS: usize = 254;
@@ -12,7 +12,8 @@ pub(super) const MAGNITUDE_BITS: usize = 254;
 #[inline(always)]
 pub(super) fn magnitude(s: Canonical) -> ([u64; 4], bool) {
     let (plain, negated) = (s.limbs(), (-s).limbs());
-    if plain.iter().rev().le(negated.iter().rev()) { (plain, false) } else { (negated, true) }
+    let negate = limbs::less(&negated, &plain);
+    (limbs::select(negate, &negated, &plain), negate)
 }
 
 /// Bits of an integer; 0 for 0.
@@ -87,14 +88,8 @@ impl Recoding {
 
     /// The form that [`Self::digit`] reads. The sum is below 2^255.
     #[inline(always)]
-    pub(super) fn shift(&self, magnitude: [u64; 4]) -> [u64; 4] {
-        let mut carry = false;
-        std::array::from_fn(|i| {
-            let (sum, first) = magnitude[i].overflowing_add(self.offset[i]);
-            let (sum, second) = sum.overflowing_add(u64::from(carry));
-            carry = first | second;
-            sum
-        })
+    pub(super) fn shift(&self, magnitude: &[u64; 4]) -> [u64; 4] {
+        limbs::add_carry(magnitude, &self.offset).0
     }
 
     /// Digit `window` of a shifted magnitude.
@@ -161,7 +156,7 @@ mod tests {
                 let (limbs, _) = magnitude(s);
                 for length in [bit_length(&limbs).max(1), MAGNITUDE_BITS] {
                     let recoding = Recoding::new(bits, length);
-                    let shifted = recoding.shift(limbs);
+                    let shifted = recoding.shift(&limbs);
                     let base = Fr::from_u64(1 << bits);
                     let mut sum = Fr::ZERO;
                     for window in (0..recoding.windows()).rev() {

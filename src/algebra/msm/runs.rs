@@ -11,15 +11,12 @@ pub(super) struct Runs<C: Curve> {
     points: Vec<C::Affine>,
     /// The length of each run.
     lengths: Vec<u32>,
-    /// Denominators of the level's additions, last pair first.
-    denominators: Vec<C::Field>,
-    /// For each of them, the product of those before it.
-    products: Vec<C::Field>,
+    reciprocals: Reciprocals<C::Field>,
 }
 
 impl<C: Curve> Runs<C> {
     pub(super) fn new() -> Self {
-        Self { points: Vec::new(), lengths: Vec::new(), denominators: Vec::new(), products: Vec::new() }
+        Self { points: Vec::new(), lengths: Vec::new(), reciprocals: Reciprocals::new() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -45,35 +42,27 @@ impl<C: Curve> Runs<C> {
 
     /// Adds the points of each run pairwise, an odd last one staying as it is.
     fn halve(&mut self) {
-        self.denominators.clear();
-        self.products.clear();
-        let mut product = C::Field::one();
+        self.reciprocals.clear();
         let mut end = self.points.len();
         for length in self.lengths.iter().rev() {
             let start = end - *length as usize;
             for pair in self.points[start..end].as_chunks::<2>().0.iter().rev() {
-                let denominator = denominator::<C>(&pair[0], &pair[1]);
-                self.products.push(product);
-                self.denominators.push(denominator);
-                product = product.mul(&denominator);
+                self.reciprocals.push(denominator::<C>(&pair[0], &pair[1]));
             }
             end = start;
         }
-        let mut inverse = product.inverse();
-        // Forwards now; results go to places whose points have been read.
+        self.reciprocals.invert();
+        // Forwards now: results go to places whose points have been read.
         let (mut read, mut write) = (0, 0);
-        let mut pairs = self.denominators.iter().zip(&self.products).rev();
+        let mut reciprocal = C::Field::default();
         for length in &mut self.lengths {
-            let run_end = read + *length as usize;
-            while read + 1 < run_end {
-                let Some((denominator, product)) = pairs.next() else { break };
-                let reciprocal = inverse.mul(product);
-                inverse = inverse.mul(denominator);
+            for _ in 0..*length / 2 {
+                self.reciprocals.pop(&mut reciprocal);
                 self.points[write] = add::<C>(&self.points[read], &self.points[read + 1], &reciprocal);
                 read += 2;
                 write += 1;
             }
-            if read < run_end {
+            if *length % 2 == 1 {
                 self.points[write] = self.points[read];
                 read += 1;
                 write += 1;
@@ -81,6 +70,50 @@ impl<C: Curve> Runs<C> {
             *length = length.div_ceil(2);
         }
         self.points.truncate(write);
+    }
+}
+
+/// The reciprocals of many elements by one inversion (Montgomery, "Speeding the Pollard and elliptic curve methods
+/// of factorization", 1987): a stack that takes elements and, once inverted, gives their reciprocals.
+pub(super) struct Reciprocals<F> {
+    elements: Vec<F>,
+    /// `products[i]` is the product of the first i elements.
+    products: Vec<F>,
+    /// 1 over the product of all elements that are still on the stack.
+    inverse: F,
+}
+
+impl<F: BaseField> Reciprocals<F> {
+    pub(super) fn new() -> Self {
+        Self { elements: Vec::new(), products: vec![F::one()], inverse: F::one() }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.elements.clear();
+        self.products.truncate(1);
+    }
+
+    /// Not zero.
+    #[inline(always)]
+    pub(super) fn push(&mut self, element: F) {
+        let count = self.elements.len();
+        self.elements.push(element);
+        self.products.push(F::default());
+        let (before, last) = self.products.split_at_mut(count + 1);
+        last[0].set_product(&before[count], &self.elements[count]);
+    }
+
+    pub(super) fn invert(&mut self) {
+        self.inverse = self.products[self.elements.len()].inverse();
+    }
+
+    /// Takes the last element and sets `reciprocal` to its reciprocal; does nothing when there is none.
+    #[inline(always)]
+    pub(super) fn pop(&mut self, reciprocal: &mut F) {
+        if let Some(element) = self.elements.pop() {
+            reciprocal.set_product(&self.inverse, &self.products[self.elements.len()]);
+            self.inverse.multiply_by(&element);
+        }
     }
 }
 

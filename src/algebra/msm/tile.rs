@@ -1,6 +1,6 @@
 //! The points of one tile with their scalars recoded, and their order by bucket.
 use super::digits::{Recoding, magnitude};
-use crate::algebra::{CancelToken, Cancelled, Canonical, Curve, PointStore};
+use crate::algebra::{BaseField, CancelToken, Cancelled, Canonical, Curve, PointStore};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -151,7 +151,8 @@ impl<C: Curve> Tile<C> {
                 prefetch(&self.points, (later.0 >> 1) as usize);
             }
             let point = &self.points[(addend.0 >> 1) as usize];
-            if addend.0 & 1 == 0 { *point } else { C::neg(point) }
+            let (x, y) = C::coordinates(point);
+            C::from_coordinates(*x, C::Field::select(addend.0 & 1 == 1, &y.neg(), y))
         })
     }
 }
@@ -182,7 +183,7 @@ impl Chunk {
             used += 1;
             match recoding.single_digit(&magnitude) {
                 Some(digit) => short.push((digit - 1, addend)),
-                None => long.push((recoding.shift(magnitude), addend)),
+                None => long.push((recoding.shift(&magnitude), addend)),
             }
         }
         Self { short, long }
