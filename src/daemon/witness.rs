@@ -1,12 +1,10 @@
 //! A partition's witness: in memory that its submitter shares, and once more, when its turn comes, in
 //! private memory. Shared memory is untrusted at every read; private memory is wiped after its use.
 use super::{budget::Reservation, lease::LeaseUse, users::Charge};
-use crate::algebra::{CancelToken, Cancelled, Canonical, Fr};
+use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::proto::{ErrorCode, ProtocolError};
-use crate::r1cs::{WitnessEncoding, WitnessError};
+use crate::r1cs::{Circuit, WitnessEncoding, WitnessError, decode_into};
 use crate::shm::MappedWitness;
-use rayon::prelude::*;
-use std::io;
 use zeroize::Zeroize;
 
 /// A submitted witness. Dropping it gives the memory back to whom it belongs.
@@ -35,9 +33,6 @@ pub enum ReadError {
     /// It is not what its encoding demands.
     #[error(transparent)]
     Invalid(#[from] WitnessError),
-    /// The shared memory cannot be read.
-    #[error("the witness cannot be read: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl From<&WitnessError> for ProtocolError {
@@ -45,6 +40,7 @@ impl From<&WitnessError> for ProtocolError {
         let (code, index) = match error {
             WitnessError::NotCanonical { index } => (ErrorCode::NotCanonical, *index),
             WitnessError::FirstNotOne => (ErrorCode::FirstNotOne, 0),
+            WitnessError::PackedInvalid(_) => (ErrorCode::PackedInvalid, 0),
             _ => (ErrorCode::WitnessLength, 0),
         };
         Self::new(code, error.to_string()).with_index(index)
@@ -74,70 +70,30 @@ impl Witness {
             lease.release();
         }
     }
-
-    /// How it is encoded.
-    pub fn encoding(&self) -> WitnessEncoding {
-        self.encoding
-    }
-
-    /// Bytes of the encoded witness.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Copies encoded bytes, as they are now, into private memory.
-    ///
-    /// # Errors
-    /// The system's; reading past the end is one.
-    pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<()> {
-        match &self.memory {
-            Memory::Lease(lease) => lease.buffer().read_at(into, position),
-            Memory::Own { mapped, .. } => mapped.read_at(into, position),
-        }
-    }
 }
 
 /// z in private memory, checked; wiped when it is dropped.
 pub struct PrivateWitness(Vec<Canonical>);
 
-/// Values that are read at once.
-const TILE: usize = 1 << 11;
-
 impl PrivateWitness {
-    /// Reads a witness of `num_variables` values once, whatever its submitter does to it meanwhile.
+    /// Reads the witness of a circuit once, whatever its submitter does to it meanwhile.
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn read(witness: &Witness, num_variables: usize, cancel: &CancelToken) -> Result<Self, ReadError> {
-        let wanted = 32 * num_variables as u64;
-        if witness.length != wanted {
-            return Err(WitnessError::Length { found: witness.length, wanted }.into());
-        }
-        let mut z = Self(vec![Canonical::ZERO; num_variables]);
-        z.0.par_chunks_mut(TILE).enumerate().try_for_each(|(tile, values)| {
-            cancel.check()?;
-            let mut bytes = vec![0; 32 * values.len()];
-            witness.read_at(&mut bytes, 32 * (tile * TILE) as u64)?;
-            for (i, (value, bytes)) in values.iter_mut().zip(bytes.as_chunks::<32>().0).enumerate() {
-                let read = match witness.encoding {
-                    WitnessEncoding::Montgomery => {
-                        let mut limbs = [0; 4];
-                        for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                            *limb = u64::from_le_bytes(*bytes);
-                        }
-                        Fr::from_montgomery_limbs(limbs).map(Fr::to_canonical)
-                    }
-                    _ => Canonical::from_le_bytes(bytes),
-                };
-                let index = (tile * TILE + i) as u64;
-                *value = read.ok_or(WitnessError::NotCanonical { index })?;
-            }
-            bytes.zeroize();
-            Ok::<(), ReadError>(())
-        })?;
-        if z.0.first() != Some(&Canonical::ONE) {
-            return Err(WitnessError::FirstNotOne.into());
-        }
+    pub fn read(witness: &Witness, circuit: &Circuit, cancel: &CancelToken) -> Result<Self, ReadError> {
+        cancel.check()?;
+        let mut z = Self(vec![Canonical::ZERO; circuit.num_variables()]);
+        let (base, mapped) = match &witness.memory {
+            Memory::Lease(lease) => (lease.buffer().base(), lease.buffer().size()),
+            Memory::Own { mapped, .. } => (mapped.base(), mapped.length()),
+        };
+        let length = witness.length.min(mapped);
+        let too_long = |_| WitnessError::Length { found: length, wanted: usize::MAX as u64 };
+        let length = usize::try_from(length).map_err(too_long)?;
+        // SAFETY: the mapping has at least `length` bytes, and lives as long as `witness`, which is borrowed. The
+        // file's size is sealed, so that every byte of it can be read. This process does not write to it.
+        unsafe { decode_into(witness.encoding, base, length, circuit.num_inputs(), &mut z.0)? };
+        cancel.check()?;
         Ok(z)
     }
 

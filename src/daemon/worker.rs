@@ -54,7 +54,6 @@ impl From<ReadError> for Failure {
         match error {
             ReadError::Cancelled(_) => Self::Cancelled,
             ReadError::Invalid(invalid) => Self::Typed(ProtocolError::from(&invalid)),
-            ReadError::Io(_) => Self::Typed(internal(error.to_string())),
         }
     }
 }
@@ -144,7 +143,7 @@ impl Worker {
             return Ok(());
         }
         // The backend's working memory, which is free again, holds what this takes.
-        let z = PrivateWitness::read(witness, circuit.circuit.num_variables(), cancel)?;
+        let z = PrivateWitness::read(witness, &circuit.circuit, cancel)?;
         let Some(row) = circuit.circuit.first_unsatisfied(z.values()) else { return Ok(()) };
         let message = format!(
             "partition {}: the witness does not satisfy constraint {row} of circuit {}",

@@ -1,6 +1,6 @@
 //! Jobs: proofs of all kinds of witnesses, idempotency, failures, cancelling.
 use crate::{
-    circuits::{canonical, montgomery},
+    circuits::{canonical, montgomery, packed},
     peer::{Leased, Peer, assert_refused, submit},
     with_chain,
 };
@@ -64,6 +64,36 @@ async fn a_witness_in_a_lease_becomes_a_verified_proof() {
     let job = Submit { encoding: WitnessEncoding::Montgomery, ..leased.job(b"second", "chain") };
     let accepted = peer.submit(job).await.unwrap();
     assert_proves(&key, &peer.wait(accepted.job).await.unwrap().proofs[0], &z[1..3]);
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn a_packed_witness_proves_the_same() {
+    let (builder, _, key) = with_chain(300);
+    let daemon = builder.start();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    // It begins with a zero and small values; the others are whole.
+    let z = crate::circuits::Chain { length: 300 }.witness(0);
+    let bytes = packed(&z, 3);
+    let own = OwnBuffer::create(bytes.len() as u64).unwrap();
+    own.write_at(&bytes, 0).unwrap();
+    let length = bytes.len() as u64;
+    let job = submit(b"p", "chain", length, WitnessSource::Memfd { offset: 0 });
+    let job = Submit { encoding: WitnessEncoding::Packed, ..job };
+    let accepted = peer.submit_own(job.clone(), own.seal().unwrap().memfd()).await.unwrap();
+    assert_proves(&key, &peer.wait(accepted.job).await.unwrap().proofs[0], &z[1..3]);
+
+    for (key, at, code) in
+        [(&b"magic"[..], 0, ErrorCode::PackedInvalid), (b"count", 16, ErrorCode::PackedInvalid)]
+    {
+        let mut spoilt = bytes.clone();
+        spoilt[at] ^= 1;
+        let own = OwnBuffer::create(length).unwrap();
+        own.write_at(&spoilt, 0).unwrap();
+        let job = Submit { key: cuzk::proto::IdempotencyKey::new(key).unwrap(), ..job.clone() };
+        let accepted = peer.submit_own(job, own.seal().unwrap().memfd()).await.unwrap();
+        assert_eq!(peer.wait(accepted.job).await.unwrap_err().code, code);
+    }
     daemon.stop();
 }
 

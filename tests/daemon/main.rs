@@ -6,8 +6,13 @@ mod daemon;
 #[path = "../support/peer.rs"]
 mod peer;
 
+mod faults;
+mod hostile;
+mod inside;
 mod jobs;
 mod life;
+mod memory;
+mod users;
 
 use circuits::Chain;
 use cuzk::groth16::VerifyingKey;

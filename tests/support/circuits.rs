@@ -4,7 +4,7 @@ use cuzk::{
     algebra::{Canonical, Fr},
     formats::bellman::write_params,
     groth16::{VerifyingKey, setup::insecure_setup},
-    r1cs::{Circuit, CircuitBuilder, file},
+    r1cs::{Circuit, CircuitBuilder, PackedWriter, WitnessSink, file},
 };
 use std::path::Path;
 
@@ -70,4 +70,20 @@ pub fn canonical(z: &[Canonical]) -> Vec<u8> {
 pub fn montgomery(z: &[Canonical]) -> Vec<u8> {
     let limbs = z.iter().flat_map(|value| Fr::from_canonical(*value).montgomery_limbs());
     limbs.flat_map(u64::to_le_bytes).collect()
+}
+
+/// z in the packed encoding, of a circuit with so many inputs, ONE included.
+pub fn packed(z: &[Canonical], num_inputs: usize) -> Vec<u8> {
+    let num_aux = z.len() - num_inputs;
+    let mut bytes = vec![0; cuzk::r1cs::packed::max_bytes(num_inputs, num_aux).unwrap()];
+    let mut writer = PackedWriter::from_slice(&mut bytes, num_inputs, num_aux).unwrap();
+    for (i, value) in z.iter().enumerate() {
+        match i.checked_sub(num_inputs) {
+            None => writer.set_input(i, &value.to_le_bytes()).unwrap(),
+            Some(i) => writer.set_aux(i, &value.to_le_bytes()).unwrap(),
+        }
+    }
+    let length = writer.finish().unwrap();
+    bytes.truncate(length as usize);
+    bytes
 }

@@ -215,6 +215,20 @@ impl Daemon {
         }
     }
 
+    /// Starts another one in the same folder, once this one has ended, and waits until it is ready.
+    pub fn restart(mut self) -> Self {
+        self.wait();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cuzk-daemon"));
+        let log = fs::File::options().append(true).open(self.dir.path().join("log")).unwrap();
+        command.arg("--config").arg(self.dir.path().join("cuzk.toml"));
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        command.env("NOTIFY_SOCKET", self.dir.path().join("notify"));
+        self.told.clear();
+        self.child = command.spawn().unwrap();
+        self.wait_for("READY=1");
+        self
+    }
+
     /// Stops it as a service manager does; it must exit with 0.
     pub fn stop(mut self) {
         self.signal(nix::sys::signal::Signal::SIGTERM);

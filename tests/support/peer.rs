@@ -10,7 +10,7 @@ use cuzk::{
     shm::LeaseMapping,
 };
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
     time::Duration,
 };
@@ -41,7 +41,12 @@ impl Peer {
 
     /// Connects and says hello.
     pub async fn greet(socket: &Path) -> Self {
-        let mut peer = Self::connect(socket).await;
+        Self::over(PacketSocket::connect(socket).await.unwrap()).await
+    }
+
+    /// Says hello on a connected socket.
+    pub async fn over(socket: PacketSocket) -> Self {
+        let mut peer = Self { socket, next: 1 };
         let hello = Hello { version: PROTOCOL_VERSION, client: "peer".into() };
         assert!(matches!(peer.ask(RequestBody::Hello(hello)).await, ReplyBody::Welcome(_)));
         peer
@@ -150,6 +155,20 @@ impl Peer {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
+}
+
+/// A connected socket without any of the library's care, for [`Peer::over`] and for what it would not send.
+pub fn connect_raw(path: &Path) -> OwnedFd {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+    connect(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    socket
+}
+
+/// The library's socket around a connected one.
+pub fn cooked(socket: OwnedFd) -> PacketSocket {
+    tokio_seqpacket::UnixSeqpacket::try_from(socket).unwrap().into()
 }
 
 /// The error that a reply is.

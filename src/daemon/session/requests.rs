@@ -11,7 +11,7 @@ use crate::proto::{
     self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
     ProtocolError, ReplyBody, RequestBody, Submit, WitnessSource,
 };
-use crate::r1cs::WitnessEncoding;
+use crate::r1cs::{WitnessEncoding, packed};
 use crate::shm::{LeasedBuffer, ReceivedFd};
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -218,14 +218,19 @@ impl Session {
 
 /// Whether a witness of this length can be one of the circuit's.
 fn check_length(submit: &Submit, circuit: &LoadedCircuit) -> Result<(), ProtocolError> {
-    let (found, wanted) = (submit.length, VALUE * circuit.circuit.num_variables() as u64);
-    let fits = match submit.encoding {
-        WitnessEncoding::Canonical | WitnessEncoding::Montgomery => found == wanted,
-        WitnessEncoding::Packed => (1..=wanted).contains(&found),
+    let LoadedCircuit { name, circuit, .. } = circuit;
+    let (found, exact) = (submit.length, VALUE * circuit.num_variables() as u64);
+    let (fits, wanted) = match submit.encoding {
+        WitnessEncoding::Canonical | WitnessEncoding::Montgomery => (found == exact, exact.to_string()),
+        WitnessEncoding::Packed => {
+            let most =
+                packed::max_bytes(circuit.num_inputs(), circuit.num_aux()).map_or(0, |most| most as u64);
+            ((1..=most).contains(&found), format!("1 to {most}"))
+        }
     };
     if fits {
         return Ok(());
     }
-    let message = format!("the witness has {found} bytes, circuit {} wants {wanted}", circuit.name);
+    let message = format!("the witness has {found} bytes, circuit {name} wants {wanted}");
     Err(ProtocolError::new(ErrorCode::WitnessLength, message))
 }

@@ -1,0 +1,130 @@
+//! The memory budget as clients meet it: what never fits, who waits, and in which order.
+use crate::{
+    daemon::{Builder, Daemon},
+    peer::{Peer, assert_refused, error, leased},
+    with_chain,
+};
+use cuzk::proto::{ErrorCode, LeaseRequest, Reply, ReplyBody, RequestBody, Retry};
+
+/// Large enough that a few witnesses fill the memory that circuit and prover leave.
+const LENGTH: usize = 1000;
+/// A lease's memory: 32 · 1,002 bytes in whole pages.
+const LEASE: u64 = 32_768;
+
+/// A daemon whose budget has room for so many leases and not a byte more.
+async fn with_room_for(leases: u64) -> Daemon {
+    // What circuit and headroom take is learnt from a daemon without a limit.
+    let (builder, _, _) = with_chain(LENGTH);
+    let daemon = builder.config("memory = '1GiB'").start();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    let memory = peer.status().await.memory;
+    let taken = memory.keys + memory.circuits + headroom();
+    daemon.stop();
+    let (builder, _, _) = with_chain(LENGTH);
+    builder.config(&format!("memory = '{}B'", taken + leases * LEASE)).start()
+}
+
+/// What the CPU prover sets aside for this circuit with the harness's two threads.
+fn headroom() -> u64 {
+    use cuzk::daemon::{backend::Backend, cpu::CpuBackend};
+    let circuit = crate::circuits::Chain { length: LENGTH }.circuit();
+    let key = cuzk::groth16::setup::insecure_setup(&circuit, [7; 32]).unwrap();
+    CpuBackend::new(2, "to be asked").unwrap().working_bytes(&circuit, &key)
+}
+
+async fn ask(peer: &mut Peer) -> u64 {
+    peer.send(RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true }), &[]).await
+}
+
+#[tokio::test]
+async fn leases_that_do_not_fit_wait_in_order() {
+    let daemon = with_room_for(2).await;
+    let mut holder = Peer::greet(&daemon.socket()).await;
+    let mut held =
+        vec![holder.lease("chain", false).await.unwrap(), holder.lease("chain", false).await.unwrap()];
+    let refusal = holder.lease("chain", false).await.err().unwrap();
+    assert_eq!((refusal.code, refusal.retry), (ErrorCode::Busy, Retry::Later));
+    assert!(!refusal.retry_after.is_zero(), "{refusal}");
+
+    let mut waiting = Vec::new();
+    for n in 1..=4 {
+        let mut peer = Peer::greet(&daemon.socket()).await;
+        let id = ask(&mut peer).await;
+        holder.status_until(|s| s.memory.waiting == n).await;
+        waiting.push((peer, id));
+    }
+    // The second in line gives up its place with its connection.
+    drop(waiting.remove(1));
+    holder.status_until(|s| s.memory.waiting == 3).await;
+    let mut served = Vec::new();
+    for n in (0..3u32).rev() {
+        match held.pop() {
+            Some(lease) => {
+                let released = holder.ask(RequestBody::Release(lease.lease.id)).await;
+                assert!(matches!(released, ReplyBody::Released));
+            }
+            None => drop(served.remove(0)),
+        }
+        holder.status_until(|s| s.memory.waiting == n).await;
+        let (mut peer, id) = waiting.remove(0);
+        let (body, descriptors) = peer.reply_to(id).await;
+        leased(body, descriptors).expect("the first in line is served");
+        served.push(peer);
+    }
+    drop(served);
+    holder.status_until(|s| s.memory.leases == 0 && s.memory.waiting == 0).await;
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn a_lease_that_never_fits_is_refused_with_the_figures() {
+    let daemon = with_room_for(0).await;
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    for wait in [true, false] {
+        assert_refused(
+            peer.lease("chain", wait).await,
+            ErrorCode::NeverFits,
+            &["circuit chain", "the budget has"],
+        );
+    }
+    assert_eq!(peer.status().await.memory.leases, 0);
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn a_circuit_that_never_fits_is_reported() {
+    let (builder, _, _) = with_chain(LENGTH);
+    let daemon = builder.config("memory = '1MiB'").start();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    assert_refused(
+        peer.lease("chain", true).await,
+        ErrorCode::CircuitUnavailable,
+        &["the budget has 1.00 MiB"],
+    );
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn those_who_wait_are_told_when_the_daemon_stops() {
+    let mut daemon = with_room_for(1).await;
+    let mut holder = Peer::greet(&daemon.socket()).await;
+    let _held = holder.lease("chain", true).await.unwrap();
+    let id = ask(&mut holder).await;
+    let mut other = Peer::greet(&daemon.socket()).await;
+    other.status_until(|s| s.memory.waiting == 1).await;
+    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    let (Reply { id: answered, body }, _) = holder.receive().await;
+    assert_eq!(answered, id);
+    let told = error(body);
+    assert_eq!((told.code, told.retry), (ErrorCode::Draining, Retry::Reconnect));
+    assert!(daemon.wait().success());
+}
+
+#[tokio::test]
+async fn auto_is_what_the_host_allows() {
+    let daemon = Builder::new().start();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    let wanted = cuzk::daemon::host::HostFiles::default().budget(1 << 30).unwrap();
+    assert_eq!(peer.status().await.memory.total, wanted);
+    daemon.stop();
+}
