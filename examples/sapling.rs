@@ -32,7 +32,7 @@ use std::{
 };
 
 /// How long the daemon may take to load both circuits, or to stop.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     let directory = tempfile::tempdir()?;
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     // The files are the ceremony's, unchanged: their hash is checked where they are published.
     let parameters = SpendParameters::read(&spend_bytes[..], false)?;
     let (circuit, check) = sapling::spend(&parameters, &mut rng);
-    heading("Spend: a note among 2^32 is spent, and nobody learns which");
+    heading("Spend: a note of a tree with 2^32 places is spent, and nobody learns which");
     prove(&client, "sapling-spend", circuit, &check)?;
 
     let parameters = OutputParameters::read(&output_bytes[..], false)?;

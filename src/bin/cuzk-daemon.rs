@@ -2,13 +2,14 @@
 use anyhow::Context;
 use clap::Parser;
 use cuzk::daemon::{
+    arguments::Arguments,
     backend::Backend,
     config::{Config, ConfigSource, Memory},
     cpu::CpuBackend,
     host::HostFiles,
     lifecycle::{self, Setup, StartError, listener, logging, notify::ServiceManager, signals},
 };
-use std::{os::fd::OwnedFd, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{os::fd::OwnedFd, process::ExitCode, sync::Arc};
 use tokio_seqpacket::UnixSeqpacketListener;
 
 /// A fault while running.
@@ -17,18 +18,6 @@ const EXIT_FAULT: u8 = 1;
 const EXIT_SOCKET: u8 = 73;
 /// The configuration is wrong (EX_CONFIG of sysexits.h).
 const EXIT_CONFIG: u8 = 78;
-
-/// Proves Groth16 circuits for local clients. SIGTERM stops it, SIGHUP makes it read its configuration again.
-#[derive(Parser)]
-#[command(name = "cuzk-daemon", version = cuzk::BUILD_ID)]
-struct Arguments {
-    /// The configuration file, with drop-ins in FILE.d/ [default: /etc/cuzk/cuzk.toml]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print OK or every problem of the configuration, and start nothing
-    #[arg(long)]
-    check_config: bool,
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -158,3 +158,56 @@ impl From<MaterialError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{algebra::PointError, formats::Defect, proto::ProtocolError};
+    use std::{io, path::PathBuf, time::Duration};
+
+    fn refused(code: ErrorCode) -> ClientError {
+        ProtocolError::new(code, "no").into()
+    }
+
+    #[test]
+    fn refusals_end_by_whether_to_try_again() {
+        for code in ErrorCode::ALL {
+            let wanted = match code {
+                ErrorCode::Unsatisfied => Exit::No,
+                ErrorCode::Internal | ErrorCode::SelfCheckFailed => Exit::Internal,
+                code if code.retry() == Retry::Never => Exit::Refused,
+                _ => Exit::Later,
+            };
+            let failure = Failure::from(refused(*code));
+            assert_eq!((failure.exit, failure.code.as_str()), (wanted, code.name()));
+            let given_up = ClientError::GaveUp { after: Duration::ZERO, last: Box::new(refused(*code)) };
+            let failure = Failure::from(given_up);
+            assert_eq!((failure.exit, failure.code.as_str()), (wanted, code.name()));
+        }
+        assert_eq!(Failure::from(refused(ErrorCode::Busy)).exit, Exit::Later);
+        assert_eq!(Failure::from(refused(ErrorCode::Draining)).exit, Exit::Later);
+        assert_eq!(Failure::from(refused(ErrorCode::UnknownCircuit)).exit, Exit::Refused);
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_is_unreachable() {
+        let connect = || ClientError::Connect { path: "/s".into(), source: io::ErrorKind::NotFound.into() };
+        let ended = ClientError::Disconnected { reason: "end of file".into() };
+        let given_up = ClientError::GaveUp { after: Duration::ZERO, last: Box::new(connect()) };
+        for error in [connect(), ended, given_up] {
+            let failure = Failure::from(error);
+            assert_eq!((failure.exit, failure.code.as_str()), (Exit::Unreachable, "unreachable"));
+        }
+    }
+
+    #[test]
+    fn damage_is_no_disagreement() {
+        let point = Defect::Point { group: "G1", index: 0, error: PointError::NotOnCurve };
+        let count = Defect::Count { what: "h", found: 1, wanted: 2 };
+        let file = |defect| FormatError::malformed("h", 0, defect);
+        assert_eq!(Failure::from(MaterialError::from(file(point))).exit, Exit::File);
+        assert_eq!(Failure::from(MaterialError::Counts(file(count))).exit, Exit::No);
+        let missing = MaterialError::CircuitMissing { path: PathBuf::new() };
+        assert_eq!(Failure::from(missing).exit, Exit::Usage);
+    }
+}

@@ -40,6 +40,8 @@ pub fn run(verb: &Generate) -> Outcome {
             fs::create_dir_all(dir).map_err(Failure::at(dir))?;
             command.build();
             manual(&command, dir)?;
+            #[cfg(feature = "daemon")]
+            page(&crate::daemon::arguments::Arguments::command(), "8", dir)?;
         }
         What::Completions { shell } => {
             let mut script = Vec::new();
@@ -50,18 +52,21 @@ pub fn run(verb: &Generate) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The page of a command and, recursively, those of its verbs: cuzk.1, cuzk-prove.1, …
+/// The pages of a command and, recursively, of its verbs: cuzk.1, cuzk-prove.1, …
 fn manual(command: &clap::Command, dir: &Path) -> Result<(), Failure> {
-    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    let path = dir.join(format!("{name}.1"));
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .title(name.clone())
-        .render(&mut page)
-        .map_err(Failure::at(&path))?;
-    fs::write(&path, page).map_err(Failure::at(&path))?;
+    page(command, "1", dir)?;
     command
         .get_subcommands()
         .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
         .try_for_each(|verb| manual(verb, dir))
+}
+
+/// One page, in a section of the manual.
+fn page(command: &clap::Command, section: &str, dir: &Path) -> Result<(), Failure> {
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let path = dir.join(format!("{name}.{section}"));
+    let mut page = Vec::new();
+    let manual = clap_mangen::Man::new(command.clone()).title(name).section(section);
+    manual.render(&mut page).map_err(Failure::at(&path))?;
+    fs::write(&path, page).map_err(Failure::at(&path))
 }

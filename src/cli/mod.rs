@@ -23,7 +23,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 /// Prove with Groth16 over BLS12-381, through the cuzk daemon or without it.
 #[derive(Parser, Debug)]
-#[command(name = "cuzk", version, after_help = failure::EXIT_STATUS, max_term_width = 100)]
+#[command(name = "cuzk", version = crate::BUILD_ID, after_help = failure::EXIT_STATUS, max_term_width = 100)]
 pub struct Cli {
     /// The daemon's socket.
     #[arg(long, global = true, value_name = "PATH", default_value = "/run/cuzk/cuzk.sock")]

@@ -1,4 +1,5 @@
 //! The service: configuration, memory budget, circuits, jobs, scheduling, and the connections of clients.
+pub mod arguments;
 pub mod backend;
 pub mod budget;
 pub mod config;

@@ -30,8 +30,12 @@ fn every_verb_has_a_manual_page() {
     assert!(top.contains("cuzk\\-prove(1)"), "{top}");
     assert!(top.contains("no daemon answers at the socket"), "exit statuses: {top}");
     assert!(page("cuzk-setup").contains("INSECURE"));
+    let daemon = std::fs::read_to_string(man.join("cuzk-daemon.8")).unwrap();
+    for word in [".TH cuzk-daemon 8", "check\\-config", "SIGHUP", "78"] {
+        assert!(daemon.contains(word), "{word}: {daemon}");
+    }
     let pages = std::fs::read_dir(&man).unwrap().count();
-    assert_eq!(pages, 11, "hidden verbs have no page");
+    assert_eq!(pages, 12, "hidden verbs have no page");
 }
 
 #[test]

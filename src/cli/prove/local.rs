@@ -29,7 +29,7 @@ pub fn prove(verb: &Prove, key: &Path, output: Output) -> Result<Proved, Failure
         circuit_id: hex(&prover.material.circuit.id()),
         key_id: hex(&prover.material.key.id),
         backend: "cpu".into(),
-        build: env!("CARGO_PKG_VERSION").into(),
+        build: crate::BUILD_ID.into(),
         partitions,
     })
 }
