@@ -2,6 +2,13 @@
 //! threads and as wall time; blst's own multi-exponentiation beside it, alternating in the same run.
 //!
 //! `cargo bench --bench algebra [-- FILTER [REPETITIONS]]`: FILTER selects lines by a part of their name.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "a program for developers: a panic is the report"
+)]
 use blst::MultiPoint;
 use cuzk::algebra::{CancelToken, Canonical, Curve, Domain, Fr, G1, G2, PointStore, TwoAdicRoot, msm};
 use nix::sys::{

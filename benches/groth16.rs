@@ -4,6 +4,13 @@
 //! `cargo bench --bench groth16 [-- NAME…]` runs the circuits whose names contain a NAME. For each
 //! prover it prints the medians of CPU time (all threads) and wall time and the peak of resident memory
 //! above what was resident before, and for ours the ratios with the bars that they must not pass.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "a program for developers: a panic is the report"
+)]
 #[path = "../tests/support/arkworks.rs"]
 mod ark;
 #[path = "../tests/support/mimc.rs"]

@@ -3,6 +3,13 @@
 //!
 //! Everything lies in a temporary directory. The daemon is started as a child, stopped with SIGTERM, and has
 //! to end well; whatever goes wrong makes this program fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "a program for developers: a panic is the report"
+)]
 #[path = "../tests/support/sapling.rs"]
 mod sapling;
 

@@ -1,9 +1,6 @@
 //! The client for programs without an asynchronous runtime: the same, one call at a time.
-use super::{ClientError, JobEvent, JobOptions, Lease, Next, RetryPolicy, Witness};
-use crate::{
-    proto::{Accepted, CircuitInfo, IdempotencyKey, JobId, JobResult, Status, Welcome},
-    r1cs::WitnessRegion,
-};
+use super::{ClientError, JobEvent, JobOptions, Lease, Next, RetryPolicy, Witness, WitnessWriter};
+use crate::proto::{Accepted, CircuitInfo, IdempotencyKey, JobId, JobResult, Status, Welcome};
 use std::{error::Error, path::Path, sync::Arc};
 use tokio::runtime::{Builder, Runtime};
 
@@ -83,14 +80,14 @@ impl Client {
     pub fn prove<E>(
         &self,
         circuit: &str,
-        fill: impl FnOnce(&mut WitnessRegion<'_>) -> Result<(), E>,
+        fill: impl FnOnce(&mut WitnessWriter<'_>) -> Result<(), E>,
     ) -> Result<JobResult, ClientError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let mut fill = Some(fill);
-        self.prove_job(JobOptions::new(circuit), |_, region| match fill.take() {
-            Some(fill) => fill(region).map_err(Into::into),
+        self.prove_job(JobOptions::new(circuit), |_, witness| match fill.take() {
+            Some(fill) => fill(witness).map_err(Into::into),
             None => Err(Box::<dyn Error + Send + Sync>::from("the only witness is wanted twice")),
         })
     }
@@ -100,7 +97,7 @@ impl Client {
         &self,
         circuit: &str,
         partitions: u32,
-        fill: impl FnMut(u32, &mut WitnessRegion<'_>) -> Result<(), E>,
+        fill: impl FnMut(u32, &mut WitnessWriter<'_>) -> Result<(), E>,
     ) -> Result<JobResult, ClientError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -112,18 +109,18 @@ impl Client {
     pub fn prove_job<E>(
         &self,
         options: JobOptions,
-        mut fill: impl FnMut(u32, &mut WitnessRegion<'_>) -> Result<(), E>,
+        mut fill: impl FnMut(u32, &mut WitnessWriter<'_>) -> Result<(), E>,
     ) -> Result<JobResult, ClientError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
+        let packed = options.packed;
         let mut job = self.job(options)?;
         loop {
             match job.advance()? {
-                Next::Fill { partition, mut lease } => {
-                    fill(partition, &mut lease.region())
-                        .map_err(|error| ClientError::Witness(error.into()))?;
-                    job.submit(partition, Witness::canonical(lease))?;
+                Next::Fill { partition, lease } => {
+                    let witness = Witness::write(lease, packed, |witness| fill(partition, witness))?;
+                    job.submit(partition, witness)?;
                 }
                 Next::Done(result) => {
                     // The result counts; where the daemon does not hear of it, its time to live ends there.

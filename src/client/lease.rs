@@ -2,7 +2,7 @@
 use super::{ClientError, connection::Shared};
 use crate::{
     proto::{self, ContentId},
-    r1cs::WitnessRegion,
+    r1cs::{PackedWriter, WitnessError, WitnessRegion},
     shm::{LeaseMapping, OwnBuffer},
 };
 use std::{
@@ -73,6 +73,18 @@ impl Lease {
         // SAFETY: `new` has checked that the mapping holds 32 · (num_inputs + num_aux) bytes; it lives as
         // long as `self`, which is borrowed mutably meanwhile.
         unsafe { WitnessRegion::from_raw(self.mapping.base(), self.num_inputs, self.num_aux) }
+    }
+
+    /// The memory, to write the whole witness into in the packed encoding. It is as large as a canonical
+    /// witness; where few values are small, the packed encoding does not fit.
+    ///
+    /// # Errors
+    /// [`WitnessError::Length`] where not even the encoding's directory fits.
+    pub fn packed_writer(&mut self) -> Result<PackedWriter<'_>, WitnessError> {
+        let (base, size) = (self.mapping.base(), self.mapping.size());
+        // SAFETY: the mapping has `size` bytes and lives as long as `self`, which is borrowed mutably
+        // meanwhile.
+        unsafe { PackedWriter::from_raw(base, size, self.num_inputs, self.num_aux) }
     }
 
     /// Copies bytes of an encoded witness into the memory, from `offset` on.

@@ -6,11 +6,11 @@
 //!
 //! let client = Client::connect("/run/cuzk/cuzk.sock", "example 1.0").await?;
 //! let result = client
-//!     .prove("sapling-spend", move |region| {
+//!     .prove("sapling-spend", move |witness| {
 //!         for (i, value) in z.iter().enumerate() {
 //!             match i.checked_sub(inputs) {
-//!                 None => region.set_input(i, value)?,
-//!                 Some(i) => region.set_aux(i, value)?,
+//!                 None => witness.set_input(i, value)?,
+//!                 Some(i) => witness.set_aux(i, value)?,
 //!             }
 //!         }
 //!         Ok::<_, cuzk::r1cs::WitnessError>(())
@@ -31,12 +31,14 @@ mod mailbox;
 mod prove;
 mod retry;
 mod watch;
+mod writer;
 
 pub use error::ClientError;
 pub use job::{Job, JobOptions, Next, Witness};
 pub use lease::Lease;
 pub use retry::RetryPolicy;
 pub use watch::{JobEvent, Watch};
+pub use writer::WitnessWriter;
 
 use crate::proto::{
     Accepted, CircuitInfo, ErrorCode, IdempotencyKey, JobId, JobResult, LeaseRequest, ReplyBody, RequestBody,

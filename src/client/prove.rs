@@ -1,6 +1,6 @@
 //! The simple path: give the code that makes the witnesses, get the proofs.
-use super::{Client, ClientError, JobOptions, Next, Witness};
-use crate::{proto::JobResult, r1cs::WitnessRegion};
+use super::{Client, ClientError, JobOptions, Next, Witness, WitnessWriter};
+use crate::proto::JobResult;
 use std::{error::Error, io};
 use tokio::task::spawn_blocking;
 
@@ -12,12 +12,12 @@ impl Client {
     /// blocking is allowed), submits it, waits for the proof, and acknowledges it.
     pub async fn prove<F, E>(&self, circuit: &str, fill: F) -> Result<JobResult, ClientError>
     where
-        F: FnOnce(&mut WitnessRegion<'_>) -> Result<(), E> + Send + 'static,
+        F: FnOnce(&mut WitnessWriter<'_>) -> Result<(), E> + Send + 'static,
         E: Into<FillError>,
     {
         let mut fill = Some(fill);
-        self.prove_job(JobOptions::new(circuit), move |_, region| match fill.take() {
-            Some(fill) => fill(region).map_err(Into::into),
+        self.prove_job(JobOptions::new(circuit), move |_, witness| match fill.take() {
+            Some(fill) => fill(witness).map_err(Into::into),
             None => Err(FillError::from("the only witness is wanted twice")),
         })
         .await
@@ -33,7 +33,7 @@ impl Client {
         fill: F,
     ) -> Result<JobResult, ClientError>
     where
-        F: FnMut(u32, &mut WitnessRegion<'_>) -> Result<(), E> + Send + 'static,
+        F: FnMut(u32, &mut WitnessWriter<'_>) -> Result<(), E> + Send + 'static,
         E: Into<FillError>,
     {
         self.prove_job(JobOptions::new(circuit).partitions(partitions), fill).await
@@ -42,21 +42,20 @@ impl Client {
     /// The same with all options.
     pub async fn prove_job<F, E>(&self, options: JobOptions, mut fill: F) -> Result<JobResult, ClientError>
     where
-        F: FnMut(u32, &mut WitnessRegion<'_>) -> Result<(), E> + Send + 'static,
+        F: FnMut(u32, &mut WitnessWriter<'_>) -> Result<(), E> + Send + 'static,
         E: Into<FillError>,
     {
+        let packed = options.packed;
         let mut job = self.job(options)?;
         loop {
             match job.advance().await? {
-                Next::Fill { partition, mut lease } => {
+                Next::Fill { partition, lease } => {
                     let made = spawn_blocking(move || {
-                        let made = fill(partition, &mut lease.region()).map_err(Into::into);
-                        (made, lease, fill)
+                        (Witness::write(lease, packed, |witness| fill(partition, witness)), fill)
                     });
-                    let (made, lease, again) = made.await.map_err(io::Error::other)?;
-                    made.map_err(ClientError::Witness)?;
+                    let (witness, again) = made.await.map_err(io::Error::other)?;
                     fill = again;
-                    job.submit(partition, Witness::canonical(lease)).await?;
+                    job.submit(partition, witness?).await?;
                 }
                 Next::Done(result) => {
                     // The result counts; where the daemon does not hear of it, its time to live ends there.

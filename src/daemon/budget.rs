@@ -463,7 +463,8 @@ mod tests {
         fn the_books_balance(steps in proptest::collection::vec((0..4u8, 0..60u64, 0..8usize), 1..80)) {
             let budget = Budget::new(100);
             let mut held: Vec<Reservation> = Vec::new();
-            let mut waiting: VecDeque<(u64, std::pin::Pin<Box<dyn Future<Output = Result<Reservation, NeverFits>>>>)> = VecDeque::new();
+            type Waiting = std::pin::Pin<Box<dyn Future<Output = Result<Reservation, NeverFits>>>>;
+            let mut waiting: VecDeque<(u64, Waiting)> = VecDeque::new();
             for (step, bytes, index) in steps {
                 match step {
                     0 => {

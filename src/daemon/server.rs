@@ -41,10 +41,7 @@ pub async fn serve(mut listener: UnixSeqpacketListener, service: Arc<Service>) {
 }
 
 fn greet(socket: PacketSocket, service: &Arc<Service>, sessions: &mut JoinSet<()>) {
-    let charged = socket.peer().and_then(|peer| {
-        let charge = service.users.charge(peer.uid, Countable::Connection);
-        Ok((peer.uid, charge))
-    });
+    let charged = socket.peer().map(|peer| (peer.uid, service.users.charge(peer.uid, Countable::Connection)));
     match charged {
         Ok((uid, Ok(charge))) => {
             let service = service.clone();

@@ -53,13 +53,17 @@ impl<'a> BinFile<'a> {
 
     /// The section of this type, which must be there exactly once. `name` is for messages.
     pub fn section(&self, kind: u32, name: &'static str) -> Result<Reader<'a>, FormatError> {
+        let missing = || FormatError::malformed(name, self.length, Defect::Missing);
+        self.optional_section(kind, name)?.ok_or_else(missing)
+    }
+
+    /// The section of this type, which may be there once. `name` is for messages.
+    pub fn optional_section(&self, kind: u32, name: &'static str) -> Result<Option<Reader<'a>>, FormatError> {
         let mut found = self.sections.iter().filter(|s| s.kind == kind);
-        let Some(first) = found.next() else {
-            return Err(FormatError::malformed(name, self.length, Defect::Missing));
-        };
-        match found.next() {
-            None => Ok(Reader::new(name, first.bytes, first.offset)),
-            Some(again) => {
+        match (found.next(), found.next()) {
+            (None, _) => Ok(None),
+            (Some(only), None) => Ok(Some(Reader::new(name, only.bytes, only.offset))),
+            (Some(first), Some(again)) => {
                 Err(FormatError::malformed(name, again.offset, Defect::Duplicate { first: first.offset }))
             }
         }

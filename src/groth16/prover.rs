@@ -253,7 +253,7 @@ mod tests {
             let mut ab = vec![Canonical::ZERO; 2 * m];
             for (i, x) in ca.iter().enumerate() {
                 for (j, y) in cb.iter().enumerate() {
-                    ab[i + j] = ab[i + j] + product(x, y);
+                    ab[i + j] += product(x, y);
                 }
             }
             let v = ab[m..].to_vec();

@@ -126,7 +126,7 @@ impl Columns {
             for (row, weight) in lagrange.iter().enumerate().take(matrix.rows()) {
                 for (column, coefficient) in matrix.row(row) {
                     let sum = &mut sums[column as usize];
-                    *sum = *sum + circuit.coefficients()[coefficient as usize] * *weight;
+                    *sum += circuit.coefficients()[coefficient as usize] * *weight;
                 }
             }
             sums

@@ -255,8 +255,8 @@ mod tests {
         assert!(matches!(LeaseMapping::new(again(), 0), Err(Refusal::Short { .. })));
         let growing = memfd::create(c"cuzk-test", PageSize::Base).unwrap();
         assert!(matches!(LeaseMapping::new(growing, 1), Err(Refusal::SealMissing { .. })));
-        let file = tempfile::tempfile().unwrap();
-        assert!(matches!(LeaseMapping::new(file.into(), 1), Err(Refusal::NotMemfd { .. })));
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert!(matches!(LeaseMapping::new(pipe.into(), 1), Err(Refusal::NotMemfd { .. })));
     }
 
     #[test]

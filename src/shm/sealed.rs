@@ -190,11 +190,13 @@ impl SealedBuffer {
         self.charge
     }
 
-    /// Maps the witness to read.
+    /// Maps the witness to read, shared, so that a device can pin the very pages.
     ///
-    /// Shared, so that a device can pin the very pages. Kernels before 6.7 refuse that with EPERM for a
-    /// memfd with F_SEAL_WRITE, though it is only to be read (docs/adr/0002-write-sealed-memfds.md); a
-    /// private mapping shows the same pages there, as nobody can write to either.
+    /// Older kernels refuse that with EPERM for a memfd with F_SEAL_WRITE that is open for writing, though
+    /// it is only to be read: docs/adr/0002-write-sealed-memfds.md. Opened once more, for reading
+    /// alone, it can be mapped so on all of them. Where it cannot be opened (no /proc, or a mode that
+    /// its maker has taken away), a private mapping shows the same pages, as nobody can write to them; but
+    /// pinning those may copy them.
     pub fn map(self) -> io::Result<MappedWitness> {
         let Self { file, offset, length, page, charge } = self;
         // Whole pages, which the file has: those of huge pages can be mapped and unmapped in no other way.
@@ -203,12 +205,18 @@ impl SealedBuffer {
                 || io::Error::new(io::ErrorKind::InvalidInput, format!("a witness of {length} bytes")),
             )?;
         let (mapping, sharing) = match Mapping::new(&file, offset, size, Access::SharedRead) {
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                (Mapping::new(&file, offset, size, Access::PrivateRead)?, Sharing::Private)
-            }
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => map_reopened(&file, offset, size)?,
             mapping => (mapping?, Sharing::Shared),
         };
         Ok(MappedWitness { file, offset, length, mapping, sharing, charge })
+    }
+}
+
+/// Maps a memfd through a descriptor that is open for reading alone; privately where there is none.
+fn map_reopened(file: &File, offset: u64, size: usize) -> io::Result<(Mapping, Sharing)> {
+    match File::open(format!("/proc/self/fd/{}", file.as_raw_fd())) {
+        Ok(read_only) => Ok((Mapping::new(&read_only, offset, size, Access::SharedRead)?, Sharing::Shared)),
+        Err(_) => Ok((Mapping::new(file, offset, size, Access::PrivateRead)?, Sharing::Private)),
     }
 }
 
@@ -217,7 +225,7 @@ impl SealedBuffer {
 pub enum Sharing {
     /// Shared: pinning takes the file's own pages.
     Shared,
-    /// Private, on older kernels: pinning may copy them.
+    /// Private: pinning may copy them.
     Private,
 }
 
@@ -304,6 +312,27 @@ mod tests {
         ReceivedFd::from(descriptor.into()).check(offset, length)
     }
 
+    /// The first bytes of a mapping.
+    fn content_of(mapping: &Mapping, length: u64) -> Vec<u8> {
+        assert!(length <= mapping.length() as u64);
+        let mut content = vec![0; length as usize];
+        // SAFETY: the mapping holds `length` bytes, which nobody changes meanwhile.
+        unsafe { mapping.base().as_ptr().copy_to_nonoverlapping(content.as_mut_ptr(), content.len()) };
+        content
+    }
+
+    /// What older kernels need works on all.
+    #[test]
+    fn a_sealed_witness_is_mapped_through_another_descriptor_or_privately() {
+        let own = OwnBuffer::create(2 * PAGE).unwrap();
+        own.write_at(&[7; 100], PAGE).unwrap();
+        let file = File::from(own.seal().unwrap().memfd().try_clone_to_owned().unwrap());
+        let (mapping, sharing) = map_reopened(&file, PAGE, PAGE as usize).unwrap();
+        assert_eq!((content_of(&mapping, 100), sharing), (vec![7; 100], Sharing::Shared));
+        let private = Mapping::new(&file, PAGE, PAGE as usize, Access::PrivateRead).unwrap();
+        assert_eq!(content_of(&private, 100), vec![7; 100]);
+    }
+
     /// Reopens a descriptor with other flags.
     fn reopen(descriptor: &OwnedFd, flags: OFlag) -> OwnedFd {
         let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
@@ -325,10 +354,8 @@ mod tests {
             let mut read = vec![0; length as usize];
             witness.read_at(&mut read, 0).unwrap();
             assert_eq!(read, content[offset as usize..][..length as usize]);
-            let mut mapped = vec![0; length as usize];
-            // SAFETY: the mapping holds `length` bytes, which nobody can change.
-            unsafe { witness.base().as_ptr().copy_to_nonoverlapping(mapped.as_mut_ptr(), mapped.len()) };
-            assert_eq!(mapped, read);
+            assert_eq!(witness.sharing(), Sharing::Shared);
+            assert_eq!(content_of(&witness.mapping, length), read);
             assert!(witness.read_at(&mut read, 1).is_err());
             assert!(witness.read_at(&mut [0], u64::MAX).is_err());
         }

@@ -1,4 +1,5 @@
 //! The real daemon over its socket: from hello to the verified proof, and everything that can go wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 #[path = "../support/circuits.rs"]
 mod circuits;
 #[path = "../support/daemon.rs"]

@@ -1,4 +1,5 @@
 //! Proving and verifying with other people's keys, circuits, provers and verifiers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 #[path = "../support/arkworks.rs"]
 mod ark;
 mod arkworks;

@@ -49,7 +49,7 @@ impl Shape {
         assert_eq!(verifier.verify(&proof, &inputs).map(|v| *v.proof()), Ok(proof));
         assert!(bellman_accepts(&key.vk, &proof, &inputs));
         if let Some(last) = inputs.last_mut() {
-            *last = *last + Canonical::ONE;
+            *last += Canonical::ONE;
             assert_eq!(verifier.verify(&proof, &inputs), Err(VerifyError::Rejected));
             assert!(!bellman_accepts(&key.vk, &proof, &inputs));
             inputs.pop();

@@ -54,7 +54,7 @@ impl Setting {
         assert_eq!(verifier.verify(&proof, &inputs).map(|v| *v.proof()), Ok(proof));
         for i in 0..inputs.len() {
             let mut wrong = inputs.clone();
-            wrong[i] = wrong[i] + Canonical::ONE;
+            wrong[i] += Canonical::ONE;
             assert_eq!(verifier.verify(&proof, &wrong), Err(VerifyError::Rejected), "input {i}");
         }
         let again = prove(&self.circuit, &self.key, &z).unwrap();
@@ -75,7 +75,7 @@ impl Setting {
     fn check_unsatisfied(&self, instance: impl Synthesize<Scalar>, node: &Check) {
         let mut z = written(&self.circuit, instance);
         let last = z.len() - 1;
-        z[last] = z[last] + Canonical::ONE;
+        z[last] += Canonical::ONE;
         assert!(self.circuit.first_unsatisfied(&z).is_some());
         let proof = prove(&self.circuit, &self.key, &z).unwrap();
         let refused = PreparedVerifyingKey::new(&self.key.vk).verify(&proof, &public(&self.circuit, &z));

@@ -36,8 +36,7 @@ pub fn public(circuit: &Circuit, z: &[Canonical]) -> Vec<Canonical> {
 pub fn bellman_accepts(vk: &VerifyingKey, proof: &Proof, inputs: &[Canonical]) -> bool {
     let vk = groth16::VerifyingKey::<Bls12>::read(&write_vk(vk).unwrap()[..]).unwrap();
     let proof = groth16::Proof::<Bls12>::read(&proof.to_bytes()[..]).unwrap();
-    let inputs: Vec<Scalar> =
-        inputs.iter().map(|v| Scalar::from_repr(v.to_le_bytes().into()).unwrap()).collect();
+    let inputs: Vec<Scalar> = inputs.iter().map(|v| Scalar::from_repr(v.to_le_bytes()).unwrap()).collect();
     groth16::verify_proof(&groth16::prepare_verifying_key(&vk), &proof, &inputs).is_ok()
 }
 

@@ -62,7 +62,7 @@ fn address(key: &FullViewingKey, rng: &mut impl Rng) -> (Diversifier, PaymentAdd
 }
 
 /// A note among other notes is spent: the circuit with all its values, and the check of its proof.
-pub fn spend(parameters: &SpendParameters, rng: &mut (impl Rng + CryptoRng)) -> (Spend, Check) {
+pub fn spend(parameters: &SpendParameters, rng: &mut impl CryptoRng) -> (Spend, Check) {
     let key = spending_key(rng);
     let viewing = FullViewingKey::from_expanded_spending_key(&key);
     let (diversifier, address) = address(&viewing, rng);
@@ -79,7 +79,7 @@ pub fn spend(parameters: &SpendParameters, rng: &mut (impl Rng + CryptoRng)) -> 
     }
     let path = witness.path().expect("the witness has a path");
     let anchor: Scalar = witness.root().into();
-    let nullifier = note.nf(&viewing.vk.nk(), path.position().into());
+    let nullifier = note.nf(viewing.vk.nk(), path.position().into());
 
     let alpha = jubjub::Fr::random(rng);
     let trapdoor = ValueCommitTrapdoor::random(&mut *rng);
@@ -118,7 +118,7 @@ pub fn spend(parameters: &SpendParameters, rng: &mut (impl Rng + CryptoRng)) -> 
 }
 
 /// A note is made for somebody: the circuit with all its values, and the check of its proof.
-pub fn output(parameters: &OutputParameters, rng: &mut (impl Rng + CryptoRng)) -> (Output, Check) {
+pub fn output(parameters: &OutputParameters, rng: &mut impl CryptoRng) -> (Output, Check) {
     let recipient = FullViewingKey::from_expanded_spending_key(&spending_key(rng));
     let (diversifier, address) = address(&recipient, rng);
     let value = NoteValue::from_raw(rng.next_u64() >> 16);

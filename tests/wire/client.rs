@@ -1,9 +1,9 @@
 //! The client against a daemon that fails when told to.
 use crate::peer::{AUXILIARY, INPUTS, Peer, VALUES};
 use cuzk::{
-    client::{Client, ClientError, JobEvent, JobOptions, Next, RetryPolicy, Witness},
+    client::{Client, ClientError, JobEvent, JobOptions, Next, RetryPolicy, Witness, WitnessWriter},
     proto::{ErrorCode, IdempotencyKey, JobResult, PartitionState, ProtocolError, Retry},
-    r1cs::{WitnessEncoding, WitnessError, WitnessRegion},
+    r1cs::{WitnessEncoding, WitnessError, WitnessSink},
     shm::OwnBuffer,
 };
 use std::{
@@ -35,7 +35,7 @@ fn value(partition: u32, index: usize) -> [u8; 32] {
     value
 }
 
-fn fill(partition: u32, region: &mut WitnessRegion<'_>) -> Result<(), WitnessError> {
+fn write(partition: u32, region: &mut impl WitnessSink) -> Result<(), WitnessError> {
     let inputs = region.num_inputs();
     for index in 0..inputs {
         region.set_input(index, &value(partition, index))?;
@@ -44,6 +44,10 @@ fn fill(partition: u32, region: &mut WitnessRegion<'_>) -> Result<(), WitnessErr
         region.set_aux(index, &value(partition, inputs + index))?;
     }
     Ok(())
+}
+
+fn fill(partition: u32, witness: &mut WitnessWriter<'_>) -> Result<(), WitnessError> {
+    write(partition, witness)
 }
 
 /// The daemon has received each partition's witness, whole.
@@ -86,6 +90,48 @@ async fn leases_are_few_and_serve_one_partition_after_another() {
     }
 }
 
+#[tokio::test]
+async fn packed_witnesses_arrive_too() {
+    let peer = Peer::start();
+    let client = connect(&peer).await;
+    let options = || JobOptions::new("small").partitions(2).packed();
+    // They are of bits: the packed encoding has no room for seven whole values here.
+    let bits = |partition: u32, witness: &mut WitnessWriter<'_>| {
+        for index in 0..witness.num_inputs() {
+            witness.set_input(index, &bit(1))?;
+        }
+        for index in 0..witness.num_aux() {
+            witness.set_aux(index, &bit((partition as u8 + index as u8) % 2))?;
+        }
+        Ok::<_, WitnessError>(())
+    };
+    let result = client.prove_job(options(), bits).await.unwrap();
+    for (partition, proof) in (0..).zip(&result.proofs) {
+        let (inputs, aux) = proof.public_inputs.split_at(1 + INPUTS as usize);
+        assert!(inputs.iter().all(|input| *input == bit(1)));
+        for (index, value) in (0..).zip(aux) {
+            assert_eq!(*value, bit((partition + index) % 2));
+        }
+    }
+    let error = client.prove_job(options(), large).await.unwrap_err();
+    assert!(matches!(error, ClientError::Witness(_)), "{error}");
+}
+
+fn bit(bit: u8) -> [u8; 32] {
+    let mut value = [0; 32];
+    value[0] = bit;
+    value
+}
+
+/// A witness that is larger in the packed encoding.
+fn large(_: u32, witness: &mut WitnessWriter<'_>) -> Result<(), WitnessError> {
+    let value = |index: usize| if index == 0 { bit(1) } else { [0x55; 32] };
+    for index in 0..witness.num_inputs() {
+        witness.set_input(index, &value(index))?;
+    }
+    (0..witness.num_aux()).try_for_each(|index| witness.set_aux(index, &value(1)))
+}
+
 /// The daemon crashes at each request in turn, and comes back with its jobs or without them.
 #[tokio::test]
 async fn a_job_survives_a_crash_at_any_request() {
@@ -114,7 +160,7 @@ async fn a_filled_lease_is_submitted_from_memory_after_a_restart() {
     let client = connect(&peer).await;
     let mut job = client.job(JobOptions::new("small")).unwrap();
     let Next::Fill { partition, mut lease } = job.advance().await.unwrap() else { panic!() };
-    fill(partition, &mut lease.region()).unwrap();
+    write(partition, &mut lease.region()).unwrap();
     peer.world.crash();
     job.submit(partition, Witness::canonical(lease)).await.unwrap();
     let Next::Done(result) = job.advance().await.unwrap() else { panic!() };
@@ -131,7 +177,7 @@ async fn a_known_key_is_taken_up_where_it_stands() {
         let client = connect(&peer).await;
         let mut job = client.job(options()).unwrap();
         let Next::Fill { partition: 0, mut lease } = job.advance().await.unwrap() else { panic!() };
-        fill(0, &mut lease.region()).unwrap();
+        write(0, &mut lease.region()).unwrap();
         job.submit(0, Witness::canonical(lease)).await.unwrap();
     }
     // Another process would do the same: only what is missing is asked for.
@@ -143,7 +189,7 @@ async fn a_known_key_is_taken_up_where_it_stands() {
         match job.advance().await.unwrap() {
             Next::Fill { partition, mut lease } => {
                 asked.push(partition);
-                fill(partition, &mut lease.region()).unwrap();
+                write(partition, &mut lease.region()).unwrap();
                 job.submit(partition, Witness::canonical(lease)).await.unwrap();
             }
             Next::Done(result) => break result,
@@ -274,7 +320,7 @@ async fn long_replies_and_followed_jobs_arrive() {
     assert_eq!(client.circuits().await.unwrap().len(), 2000);
     let mut job = client.job(JobOptions::new("small").partitions(2)).unwrap();
     let Next::Fill { partition, mut lease } = job.advance().await.unwrap() else { panic!() };
-    fill(partition, &mut lease.region()).unwrap();
+    write(partition, &mut lease.region()).unwrap();
     job.submit(partition, Witness::canonical(lease)).await.unwrap();
     let mut watch = client.watch(job.id().unwrap()).await.unwrap();
     let Some(Ok(JobEvent::Progress(first))) = watch.event().await else { panic!() };

@@ -1,17 +1,20 @@
 //! A daemon's side of the protocol under a test's control: it keeps jobs and leases as the real one does,
 //! fails when told to, and "proves" by giving back the witness that it received, as public inputs.
 use cuzk::{
+    algebra::Canonical,
     proto::{
         Accepted, CircuitInfo, ContentId, ErrorCode, IdempotencyKey, InstanceId, JobId, JobResult, KeyTier,
         Lease, PacketSocket, PartitionProof, PartitionState, Progress, ProtocolError, Reply, ReplyBody,
         Request, RequestBody, Submit, Welcome, WitnessSource, attached,
     },
+    r1cs::{WitnessEncoding, decode_into},
     shm::{LeasedBuffer, ReceivedFd},
 };
 use std::{
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    ptr::NonNull,
     sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::{sync::watch, task::JoinHandle};
@@ -272,13 +275,17 @@ impl Connection {
                 witness.read_at(&mut bytes, 0).unwrap();
             }
         }
+        let values = match submit.encoding {
+            WitnessEncoding::Packed => unpacked(&bytes),
+            _ => bytes.as_chunks::<32>().0.to_vec(),
+        };
         let mut state = self.world.state();
         let fresh = JobId([state.requests as u8; 16]);
         let job = state
             .jobs
             .entry(submit.key)
             .or_insert_with(|| JobState { id: fresh, witnesses: vec![None; submit.partitions as usize] });
-        job.witnesses[submit.partition as usize] = Some(bytes.as_chunks::<32>().0.to_vec());
+        job.witnesses[submit.partition as usize] = Some(values);
         let accepted = job.accepted();
         drop(state);
         self.world.changed.send_modify(|count| *count += 1);
@@ -345,6 +352,15 @@ impl JobState {
             proofs: self.witnesses.iter().map(proof).collect(),
         }
     }
+}
+
+/// z from the packed encoding.
+fn unpacked(bytes: &[u8]) -> Vec<[u8; 32]> {
+    let mut z = vec![Canonical::ZERO; VALUES];
+    let base = NonNull::from(bytes).cast();
+    // SAFETY: the bytes are this function's to read, and nobody writes to them.
+    unsafe { decode_into(WitnessEncoding::Packed, base, bytes.len(), 1 + INPUTS as usize, &mut z) }.unwrap();
+    z.iter().map(|value| value.to_le_bytes()).collect()
 }
 
 fn unknown_job() -> ReplyBody {

@@ -12,6 +12,7 @@ pub struct JobOptions {
     pub(super) priority: Priority,
     pub(super) key: Option<IdempotencyKey>,
     pub(super) leases: usize,
+    pub(in crate::client) packed: bool,
     on_progress: Option<OnProgress>,
 }
 
@@ -24,6 +25,7 @@ impl JobOptions {
             priority: Priority::Normal,
             key: None,
             leases: 2,
+            packed: false,
             on_progress: None,
         }
     }
@@ -49,6 +51,12 @@ impl JobOptions {
         Self { leases: leases.max(1), ..self }
     }
 
+    /// Hands witnesses over in the packed encoding, made for circuits of bits, instead of 32 bytes a value.
+    /// It concerns [`Client::prove_job`](crate::client::Client::prove_job), which writes them.
+    pub fn packed(self) -> Self {
+        Self { packed: true, ..self }
+    }
+
     /// Tells each change of a partition's state.
     pub fn on_progress(self, on_progress: impl FnMut(&Progress) + Send + 'static) -> Self {
         Self { on_progress: Some(Box::new(on_progress)), ..self }
@@ -69,6 +77,7 @@ impl fmt::Debug for JobOptions {
             .field("priority", &self.priority)
             .field("key", &self.key)
             .field("leases", &self.leases)
+            .field("packed", &self.packed)
             .finish_non_exhaustive()
     }
 }

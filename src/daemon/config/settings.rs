@@ -72,6 +72,7 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
+#[expect(clippy::ptr_arg, reason = "the table holds functions of a setting's own type")]
 fn show_path(path: &PathBuf) -> String {
     format!("{:?}", path.display().to_string())
 }

@@ -70,7 +70,9 @@ pub struct Task<C, W> {
     pub cancel: CancelToken,
 }
 
-/// How a running partition ended.
+/// How a running partition ended. It is made once a partition and consumed at once, so that its size does
+/// not matter.
+#[expect(clippy::large_enum_variant, reason = "never stored")]
 pub enum Outcome {
     /// With a proof that has been verified.
     Proved(PartitionProof),

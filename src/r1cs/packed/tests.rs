@@ -158,8 +158,8 @@ fn writers_stay_in_their_memory() {
 #[test]
 fn malformed_encodings_are_refused_by_name() {
     let value = |i: usize| match i {
-        _ if i % 7 == 0 => -Fr::ONE,
-        _ if i % 3 == 0 => Fr::from_u64(99),
+        _ if i.is_multiple_of(7) => -Fr::ONE,
+        _ if i.is_multiple_of(3) => Fr::from_u64(99),
         _ => Fr::from_u64(i as u64 % 2),
     };
     let z: Vec<Canonical> =
@@ -241,7 +241,7 @@ fn the_lowest_bad_value_is_named() {
         let at = 64 + 8 * 4;
         let block = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
         let bit = 1 << (10 % 8);
-        changed[block + 32 + 1] = changed[block + 32 + 1] & !bit | first * bit;
+        changed[block + 32 + 1] = (changed[block + 32 + 1] & !bit) | (first * bit);
         unpack(&changed, inputs, z.len()).unwrap_err()
     };
     let bad = |index| WitnessError::NotCanonical { index };
@@ -260,7 +260,7 @@ proptest! {
     fn packing_and_unpacking_is_the_identity((z, inputs) in assignments()) {
         let bytes = pack(&z, inputs);
         prop_assert!(bytes.len() <= max_bytes(inputs, z.len() - inputs).unwrap());
-        prop_assert!(bytes.len() % ALIGNMENT == 0);
+        prop_assert!(bytes.len().is_multiple_of(ALIGNMENT));
         prop_assert_eq!(unpack(&bytes, inputs, z.len()).unwrap(), z);
     }
 
