@@ -150,7 +150,7 @@ impl From<DefinitionError> for Failure {
 impl From<MaterialError> for Failure {
     fn from(error: MaterialError) -> Self {
         match error {
-            MaterialError::Mismatch { .. } | MaterialError::Differs { .. } => {
+            MaterialError::Counts(_) | MaterialError::Mismatch { .. } | MaterialError::Differs { .. } => {
                 Self::new(Exit::No, "mismatch", error)
             }
             MaterialError::CircuitMissing { .. } => Self::usage(error),
