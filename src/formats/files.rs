@@ -18,7 +18,7 @@ pub fn content_id(bytes: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new().update_rayon(bytes).finalize().as_bytes()
 }
 
-/// [`crate::files::write_whole`] with this room's errors.
+/// `crate::files::write_whole` with this room's errors.
 pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), FormatError>,

@@ -2,7 +2,7 @@
 //!
 //! Field elements are decimal strings; points are projective with third coordinate 1, G2's
 //! coordinates are pairs c0, c1. `vk_alphabeta_12` of a verification key is e(α, β) in the tower
-//! Fp12 = Fp6[w], Fp6 = Fp2[v], w² = v, v³ = 1 + u, Fp2 = Fp[u]; snarkjs' own verifier does not use it.
+//! `Fp12 = Fp6[w]`, `Fp6 = Fp2[v]`, w² = v, v³ = 1 + u, `Fp2 = Fp[u]`; snarkjs' own verifier does not use it.
 //! (<https://github.com/iden3/snarkjs>, `src/groth16_prove.js`, `src/zkey_export_verificationkey.js`.)
 use super::{FormatError, decimal, error::Defect, points};
 use crate::{

@@ -70,8 +70,8 @@ impl PreparedVerifyingKey {
         self.ic.len()
     }
 
-    /// e(α, β) as 12 canonical big-endian integers in tower order: Fp12 = Fp6[w], Fp6 = Fp2[v],
-    /// w² = v, v³ = 1 + u, Fp2 = Fp[u]; the coefficient of the lowest power first on each level.
+    /// e(α, β) as 12 canonical big-endian integers in tower order: `Fp12 = Fp6[w]`, `Fp6 = Fp2[v]`,
+    /// w² = v, v³ = 1 + u, `Fp2 = Fp[u]`; the coefficient of the lowest power first on each level.
     pub fn alpha_beta_coordinates(&self) -> [[u8; 48]; 12] {
         // blst writes the six Fp2 in the order of powers of w, where v = w².
         let bytes = self.alpha_beta.to_bendian();

@@ -54,7 +54,7 @@ impl Matrix {
         if i < self.rows() { self.offsets.get(i) as usize..self.offsets.get(i + 1) as usize } else { 0..0 }
     }
 
-    /// out[i] = Σ coefficient · z[column] over row i; rows past the matrix's end are zero. In parallel.
+    /// `out[i] = Σ coefficient · z[column]` over row i; rows past the matrix's end are zero. In parallel.
     ///
     /// `coefficients` is the circuit's table, `z` its whole assignment, ONE included.
     ///

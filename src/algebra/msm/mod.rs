@@ -5,7 +5,7 @@
 //! buckets by trees of affine additions. No scalar distribution makes a long chain of dependent additions: ones
 //! all go to one bucket and cost one addition each, zeros none. At the end the buckets are summed by weight.
 //!
-//! Memory beside the arguments: at most [`TILE`] points with their scalars and digits, and 16 windows of 2^15
+//! Memory beside the arguments: at most `TILE` points with their scalars and digits, and 16 windows of 2^15
 //! buckets (50 MiB in G1, 100 MiB in G2), or fewer and narrower ones.
 mod buckets;
 mod digits;
@@ -24,7 +24,7 @@ const TILE: usize = 1 << 17;
 /// Points that one task classifies.
 const CHUNK: usize = 1 << 12;
 
-/// Σ scalars[index[i]] · points[i], with `index` the identity where it is None.
+/// `Σ scalars[index[i]] · points[i]`, with `index` the identity where it is None.
 /// Points at infinity contribute nothing; points may repeat; zero scalars cost nothing, ones one addition.
 ///
 /// # Panics

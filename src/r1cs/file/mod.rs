@@ -1,7 +1,7 @@
 //! The compiled circuit file (`.cuzk`): mapped and used in place.
 //!
 //! A header with the circuit's numbers and a table of sections, then the sections of the canonical
-//! serialisation (see [`super::identity`]), each with its BLAKE3 hash in the table; the circuit's id is
+//! serialisation (see `super::identity`), each with its BLAKE3 hash in the table; the circuit's id is
 //! made of those hashes. `docs/circuit-file.md` is the full description.
 mod check;
 mod layout;
