@@ -112,7 +112,7 @@ pub fn read_vk(path: &Path) -> Result<VerifyingKey, Failure> {
     let mut start = Vec::new();
     File::open(path).and_then(|f| f.take(4).read_to_end(&mut start)).map_err(Failure::at(path))?;
     match &start[..] {
-        b"zkey" => Ok(formats::zkey::open(path)?.0.vk),
+        b"zkey" => Ok(formats::zkey::open_vk(path)?),
         // bellman's encoding begins with a coordinate, whose first byte is at most 0x1a, or with flags.
         [first, ..] if is_json(path) || matches!(first, b'{' | b' ') => {
             snarkjs_json::vk_from_json(&text(path)?).map_err(Failure::at(path))

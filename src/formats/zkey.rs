@@ -55,13 +55,30 @@ pub fn open(path: &Path) -> Result<(ProvingKey, Circuit), FormatError> {
     parse(&map).map_err(|e| e.in_file(path))
 }
 
-fn parse(map: &Arc<Mmap>) -> Result<(ProvingKey, Circuit), FormatError> {
-    let file = BinFile::parse(map, b"zkey", &[1])?;
+/// The verifying key in the file; reads no other section.
+pub fn open_vk(path: &Path) -> Result<VerifyingKey, FormatError> {
+    let map = files::map(path)?;
+    let read = || {
+        let file = container(&map)?;
+        let header = Header::read(&file)?;
+        read_vk(&file, &header)
+    };
+    read().map_err(|e| e.in_file(path))
+}
+
+/// The file's sections; that they are a Groth16 key's.
+fn container(bytes: &[u8]) -> Result<BinFile<'_>, FormatError> {
+    let file = BinFile::parse(bytes, b"zkey", &[1])?;
     let mut protocol = file.section(1, PROTOCOL)?;
     protocol.expect_u32_le("the protocol", 1)?;
     protocol.finish()?;
-    let header = Header::read(file.section(2, HEADER)?)?;
-    let ic = read_ic(file.section(3, IC)?, header.num_inputs())?;
+    Ok(file)
+}
+
+fn parse(map: &Arc<Mmap>) -> Result<(ProvingKey, Circuit), FormatError> {
+    let file = container(map)?;
+    let header = Header::read(&file)?;
+    let vk = read_vk(&file, &header)?;
 
     let [h, l, a, b_g1, b_g2] = QUERIES;
     let variables = u64::from(header.variables);
@@ -72,20 +89,10 @@ fn parse(map: &Arc<Mmap>) -> Result<(ProvingKey, Circuit), FormatError> {
     let b_g2 = take_points(map, file.section(7, b_g2)?, variables)?;
     // Last: now as many rows as the domain has are paid for by bytes of the file.
     let circuit = read_circuit(file.section(4, COEFFICIENTS)?, &header)?;
-    let Header { alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2, .. } = header;
-    let vk = VerifyingKey {
-        alpha_g1,
-        beta_g1: Some(beta_g1),
-        beta_g2,
-        gamma_g2,
-        delta_g1: Some(delta_g1),
-        delta_g2,
-        ic,
-    };
     let key = ProvingKey {
         vk,
-        beta_g1,
-        delta_g1,
+        beta_g1: header.beta_g1,
+        delta_g1: header.delta_g1,
         h,
         h_basis: HBasis::CosetLagrange,
         root: TwoAdicRoot::Five,
@@ -112,7 +119,8 @@ struct Header {
 }
 
 impl Header {
-    fn read(mut reader: Reader<'_>) -> Result<Self, FormatError> {
+    fn read(file: &BinFile<'_>) -> Result<Self, FormatError> {
+        let mut reader = file.section(2, HEADER)?;
         reader.expect_modulus("the base field's modulus q", &BASE_MODULUS_LE)?;
         reader.expect_scalar_modulus()?;
         let variables_offset = reader.offset();
@@ -149,10 +157,19 @@ impl Header {
     }
 }
 
-fn read_ic(mut reader: Reader<'_>, count: u64) -> Result<Vec<G1Affine>, FormatError> {
-    let ic = points::take::<G1>(&mut reader, ENCODING, count)?;
+fn read_vk(file: &BinFile<'_>, header: &Header) -> Result<VerifyingKey, FormatError> {
+    let mut reader = file.section(3, IC)?;
+    let ic = points::take::<G1>(&mut reader, ENCODING, header.num_inputs())?;
     reader.finish()?;
-    Ok(ic)
+    Ok(VerifyingKey {
+        alpha_g1: header.alpha_g1,
+        beta_g1: Some(header.beta_g1),
+        beta_g2: header.beta_g2,
+        gamma_g2: header.gamma_g2,
+        delta_g1: Some(header.delta_g1),
+        delta_g2: header.delta_g2,
+        ic,
+    })
 }
 
 /// Leaves a section's points where they are.

@@ -4,7 +4,7 @@
 //! bellman's: hᵢ = τⁱ·t(τ)/δ, lᵢ = (β·uᵢ + α·vᵢ + wᵢ)/δ, icᵢ the same over γ, aᵢ = uᵢ, bᵢ = vᵢ.
 use super::{HBasis, KeyError, ProvingKey, Query, VerifyingKey, key};
 use crate::{
-    algebra::{Curve, Domain, Fr, G1, G2, PointStore, TwoAdicRoot},
+    algebra::{Curve, Domain, Fr, G1, G2, PointStore, TwoAdicRoot, msm::runs::Runs},
     r1cs::{Circuit, Matrix},
 };
 use rayon::prelude::*;
@@ -162,8 +162,8 @@ struct FixedBase<C: Curve> {
 
 /// Scalars are below 2^255.
 const SCALAR_BITS: u32 = 255;
-/// Scalars that one task multiplies before it normalises the results together.
-const BATCH: usize = 1024;
+/// Scalars that one task multiplies together, sharing their inversions.
+const BATCH: usize = 256;
 
 impl<C: Curve> FixedBase<C> {
     /// A table for about `uses` multiplications.
@@ -185,27 +185,22 @@ impl<C: Curve> FixedBase<C> {
         Self { bits, windows }
     }
 
-    fn mul(&self, scalar: Fr) -> C::Projective {
-        let limbs = scalar.to_canonical().limbs();
-        let mut sum = C::identity();
-        for (k, window) in self.windows.iter().enumerate() {
-            let digit = digit(&limbs, k as u32 * self.bits, self.bits);
-            if digit != 0 {
-                sum = C::add_affine(&sum, &window[digit]);
-            }
-        }
-        sum
-    }
-
     /// Every scalar's multiple, in parallel; none may be at infinity.
     fn finite(&self, query: &'static str, scalars: &[Fr]) -> Result<Vec<C::Affine>, KeyError> {
         if let Some(index) = scalars.iter().position(|s| s.is_zero()) {
             return Err(KeyError::Infinity { query, index: index as u64 });
         }
         let mut out = vec![C::Affine::default(); scalars.len()];
-        out.par_chunks_mut(BATCH).zip(scalars.par_chunks(BATCH)).for_each(|(out, scalars)| {
-            let multiples: Vec<_> = scalars.iter().map(|s| self.mul(*s)).collect();
-            out.copy_from_slice(&C::batch_to_affine(&multiples));
+        let tasks = out.par_chunks_mut(BATCH).zip(scalars.par_chunks(BATCH));
+        tasks.for_each_init(Runs::<C>::new, |runs, (out, scalars)| {
+            runs.clear();
+            for scalar in scalars {
+                let limbs = scalar.to_canonical().limbs();
+                // A digit of zero adds infinity.
+                let digits = (0u32..).map(|k| digit(&limbs, k * self.bits, self.bits));
+                runs.push_run(self.windows.iter().zip(digits).map(|(window, digit)| window[digit]));
+            }
+            out.copy_from_slice(runs.sum());
         });
         Ok(out)
     }

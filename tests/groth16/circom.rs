@@ -32,6 +32,7 @@ fn snarkjs_own_proof_verifies() {
 fn a_zkey_and_a_witness_make_a_proof() {
     let (key, circuit) = zkey::open(&fixture("circom/merkle.zkey")).unwrap();
     key.check_circuit(&circuit).unwrap();
+    assert!(zkey::open_vk(&fixture("circom/merkle.zkey")).unwrap() == key.vk);
     let vk = snarkjs_json::vk_from_json(&text("circom/merkle.verification_key.json")).unwrap();
     let public = snarkjs_json::public_from_json(&text("circom/merkle.public.json")).unwrap();
     let z = witness();

@@ -9,7 +9,7 @@
 //! buckets (50 MiB in G1, 100 MiB in G2), or fewer and narrower ones.
 mod buckets;
 mod digits;
-mod runs;
+pub(crate) mod runs;
 mod tile;
 
 use super::{CancelToken, Cancelled, Canonical, Curve, PointStore};

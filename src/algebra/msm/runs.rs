@@ -6,7 +6,7 @@
 use crate::algebra::{BaseField, Curve};
 
 /// Buffers of [`Runs::sum`], kept between calls.
-pub(super) struct Runs<C: Curve> {
+pub(crate) struct Runs<C: Curve> {
     /// The points of all runs, one run after the other.
     points: Vec<C::Affine>,
     /// The length of each run.
@@ -15,25 +15,25 @@ pub(super) struct Runs<C: Curve> {
 }
 
 impl<C: Curve> Runs<C> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { points: Vec::new(), lengths: Vec::new(), reciprocals: Reciprocals::new() }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.points.clear();
         self.lengths.clear();
     }
 
     /// One more run, of at least one point.
     #[inline(always)]
-    pub(super) fn push_run(&mut self, points: impl Iterator<Item = C::Affine>) {
+    pub(crate) fn push_run(&mut self, points: impl Iterator<Item = C::Affine>) {
         let start = self.points.len();
         self.points.extend(points);
         self.lengths.push((self.points.len() - start) as u32);
     }
 
     /// One sum for each run, in their order.
-    pub(super) fn sum(&mut self) -> &[C::Affine] {
+    pub(crate) fn sum(&mut self) -> &[C::Affine] {
         while self.points.len() > self.lengths.len() {
             self.halve();
         }
