@@ -3,8 +3,9 @@
 use super::{budget::Reservation, lease::LeaseUse, users::Charge};
 use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::proto::{ErrorCode, ProtocolError};
-use crate::r1cs::{Circuit, WitnessEncoding, WitnessError, decode_into};
+use crate::r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError, decode_into};
 use crate::shm::MappedWitness;
+use std::io;
 use zeroize::Zeroize;
 
 /// A submitted witness. Dropping it gives the memory back to whom it belongs.
@@ -41,6 +42,7 @@ impl From<&WitnessError> for ProtocolError {
             WitnessError::NotCanonical { index } => (ErrorCode::NotCanonical, *index),
             WitnessError::FirstNotOne => (ErrorCode::FirstNotOne, 0),
             WitnessError::PackedInvalid(_) => (ErrorCode::PackedInvalid, 0),
+            WitnessError::Unreadable { .. } => (ErrorCode::Internal, 0),
             _ => (ErrorCode::WitnessLength, 0),
         };
         Self::new(code, error.to_string()).with_index(index)
@@ -72,6 +74,21 @@ impl Witness {
     }
 }
 
+/// Read through the descriptor, not the mapping: a hole that the submitter has punched reads as zeros, where
+/// touching it could end the process (a page of a lease on huge pages, when the pool is empty).
+impl WitnessBytes for Witness {
+    fn length(&self) -> usize {
+        usize::try_from(self.length).unwrap_or(usize::MAX)
+    }
+
+    fn copy(&self, offset: usize, into: &mut [u8]) -> io::Result<()> {
+        match &self.memory {
+            Memory::Lease(lease) => lease.buffer().read_at(into, offset as u64),
+            Memory::Own { mapped, .. } => mapped.read_at(into, offset as u64),
+        }
+    }
+}
+
 /// z in private memory, checked; wiped when it is dropped.
 pub struct PrivateWitness(Vec<Canonical>);
 
@@ -83,16 +100,7 @@ impl PrivateWitness {
     pub fn read(witness: &Witness, circuit: &Circuit, cancel: &CancelToken) -> Result<Self, ReadError> {
         cancel.check()?;
         let mut z = Self(vec![Canonical::ZERO; circuit.num_variables()]);
-        let (base, mapped) = match &witness.memory {
-            Memory::Lease(lease) => (lease.buffer().base(), lease.buffer().size()),
-            Memory::Own { mapped, .. } => (mapped.base(), mapped.length()),
-        };
-        let length = witness.length.min(mapped);
-        let too_long = |_| WitnessError::Length { found: length, wanted: usize::MAX as u64 };
-        let length = usize::try_from(length).map_err(too_long)?;
-        // SAFETY: the mapping has at least `length` bytes, and lives as long as `witness`, which is borrowed. The
-        // file's size is sealed, so that every byte of it can be read. This process does not write to it.
-        unsafe { decode_into(witness.encoding, base, length, circuit.num_inputs(), &mut z.0)? };
+        decode_into(witness.encoding, witness, circuit.num_inputs(), &mut z.0)?;
         cancel.check()?;
         Ok(z)
     }

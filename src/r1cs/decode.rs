@@ -5,70 +5,63 @@
 use super::{WitnessEncoding, WitnessError, packed, witness::VALUE_BYTES};
 use crate::algebra::{Canonical, Fr};
 use rayon::prelude::*;
-use std::ptr::NonNull;
+use std::io;
 
 /// Values that a parallel task copies at a time.
 const VALUES_PER_TASK: usize = 512;
 
-/// Memory that others may change.
-pub(super) struct Shared {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the memory is only ever copied from, see `copy`, which any thread may do.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// Bytes there are.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Copies the bytes from `offset` on.
+/// The bytes of an encoded witness, which another process may change while they are read.
+pub trait WitnessBytes: Sync {
+    /// How many there are.
+    fn length(&self) -> usize;
+    /// Copies bytes, as they are now, from `offset` on into private memory.
     ///
-    /// # Panics
-    /// Where they pass the end: callers compute offsets from lengths that they have checked.
-    pub(super) fn copy(&self, offset: usize, into: &mut [u8]) {
-        assert!(offset <= self.len && into.len() <= self.len - offset, "copying beyond the shared memory");
-        // SAFETY: the range lies within the memory, which is valid for reads as long as `self` (see
-        // `decode_into`) and cannot overlap a private `&mut` slice. No reference to it is made: another
-        // process may write to it now, and then the copy holds old or new bytes, each of which is a u8.
-        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.base.as_ptr().add(offset), into.len()) }
+    /// # Errors
+    /// The system's; that the bytes pass the end is one.
+    fn copy(&self, offset: usize, into: &mut [u8]) -> io::Result<()>;
+}
+
+impl WitnessBytes for &[u8] {
+    fn length(&self) -> usize {
+        self.len()
+    }
+    fn copy(&self, offset: usize, into: &mut [u8]) -> io::Result<()> {
+        let bytes = offset.checked_add(into.len()).and_then(|end| self.get(offset..end));
+        into.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 }
 
-/// Decodes a witness of any encoding from `length` bytes of shared memory into `out`, which has one place
-/// per variable of the circuit; in parallel.
+/// A copy whose failure is the witness's.
+pub(super) fn copy(source: &dyn WitnessBytes, offset: usize, into: &mut [u8]) -> Result<(), WitnessError> {
+    source.copy(offset, into).map_err(|error| WitnessError::Unreadable { reason: error.to_string() })
+}
+
+/// Decodes a witness of any encoding into `out`, which has one place per variable of the circuit; in
+/// parallel.
 ///
-/// Every value in `out` is canonical afterwards, whatever the memory's owner does. On an error the content
+/// Every value in `out` is canonical afterwards, whatever the bytes' owner does. On an error the content
 /// of `out` is of no use.
 ///
 /// # Errors
 /// The first of: [`WitnessError::Length`] and, for the packed encoding, errors in its header and directory;
 /// then the error of the lowest index in z: [`WitnessError::NotCanonical`], a malformed packed block
 /// (taken at its first value), [`WitnessError::FirstNotOne`]. [`WitnessError::Count`] where `num_inputs`
-/// exceeds the variables or is 0.
-///
-/// # Safety
-/// `source` is valid for reads of `length` bytes until the function returns. Other processes may write there
-/// meanwhile; this one does not.
-pub unsafe fn decode_into(
+/// exceeds the variables or is 0. [`WitnessError::Unreadable`] where bytes cannot be copied.
+pub fn decode_into(
     encoding: WitnessEncoding,
-    source: NonNull<u8>,
-    length: usize,
+    source: &dyn WitnessBytes,
     num_inputs: usize,
     out: &mut [Canonical],
 ) -> Result<(), WitnessError> {
-    let source = Shared { base: source, len: length };
     if num_inputs == 0 || num_inputs > out.len() {
         let (found, wanted) = (num_inputs as u64, out.len() as u64);
         return Err(WitnessError::Count { kind: "input", found, wanted });
     }
     let read = match encoding {
-        WitnessEncoding::Canonical => decode_values(&source, out, Canonical::from_le_bytes),
-        WitnessEncoding::Montgomery => decode_values(&source, out, from_montgomery_bytes),
-        WitnessEncoding::Packed => packed::decode(&source, num_inputs, out),
+        WitnessEncoding::Canonical => decode_values(source, out, Canonical::from_le_bytes),
+        WitnessEncoding::Montgomery => decode_values(source, out, from_montgomery_bytes),
+        WitnessEncoding::Packed => packed::decode(source, num_inputs, out),
     };
     let first_is_lowest = match read {
         Ok(()) => true,
@@ -83,22 +76,24 @@ pub unsafe fn decode_into(
 
 /// Values of 32 bytes each.
 fn decode_values(
-    source: &Shared,
+    source: &dyn WitnessBytes,
     out: &mut [Canonical],
     decode: impl Fn(&[u8; VALUE_BYTES]) -> Option<Canonical> + Sync,
 ) -> Result<(), WitnessError> {
     match out.len().checked_mul(VALUE_BYTES) {
-        Some(wanted) if wanted == source.len() => (),
+        Some(wanted) if wanted == source.length() => (),
         wanted => {
-            let (found, wanted) = (source.len() as u64, wanted.map_or(u64::MAX, |w| w as u64));
+            let (found, wanted) = (source.length() as u64, wanted.map_or(u64::MAX, |w| w as u64));
             return Err(WitnessError::Length { found, wanted });
         }
     }
-    let lowest = out.par_chunks_mut(VALUES_PER_TASK).enumerate().filter_map(|(task, out)| {
+    let failures = out.par_chunks_mut(VALUES_PER_TASK).enumerate().filter_map(|(task, out)| {
         let first = task * VALUES_PER_TASK;
         let mut bytes = [[0; VALUE_BYTES]; VALUES_PER_TASK];
         let bytes = &mut bytes[..out.len()];
-        source.copy(first * VALUE_BYTES, bytes.as_flattened_mut());
+        if let Err(error) = copy(source, first * VALUE_BYTES, bytes.as_flattened_mut()) {
+            return Some((first, error));
+        }
         let mut bad = None;
         for (i, (out, bytes)) in out.iter_mut().zip(bytes.iter()).enumerate() {
             *out = decode(bytes).unwrap_or_else(|| {
@@ -106,11 +101,11 @@ fn decode_values(
                 Canonical::ZERO
             });
         }
-        bad
+        bad.map(|index| (index, WitnessError::NotCanonical { index: index as u64 }))
     });
-    match lowest.min() {
+    match failures.min_by_key(|(index, _)| *index) {
         None => Ok(()),
-        Some(index) => Err(WitnessError::NotCanonical { index: index as u64 }),
+        Some((_, error)) => Err(error),
     }
 }
 
@@ -135,12 +130,8 @@ mod tests {
         num_inputs: usize,
         values: usize,
     ) -> Result<Vec<Canonical>, WitnessError> {
-        // The source need not be aligned.
-        let mut shifted = [&[0xee], bytes].concat();
         let mut out = vec![Canonical::from_u64(7); values];
-        let source = NonNull::from(&mut shifted[1..]).cast();
-        // SAFETY: `shifted` has this many bytes from its second on, and outlives the call.
-        unsafe { decode_into(encoding, source, bytes.len(), num_inputs, &mut out) }?;
+        decode_into(encoding, &bytes, num_inputs, &mut out)?;
         Ok(out)
     }
 

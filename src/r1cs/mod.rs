@@ -33,7 +33,7 @@ pub use builder::CircuitBuilder;
 #[cfg(feature = "prover")]
 pub use circuit::{Circuit, CircuitError};
 #[cfg(feature = "prover")]
-pub use decode::decode_into;
+pub use decode::{WitnessBytes, decode_into};
 #[cfg(feature = "prover")]
 pub use density::Density;
 #[cfg(feature = "prover")]

@@ -73,6 +73,12 @@ pub enum WitnessError {
     /// The packed encoding is malformed.
     #[error("the packed witness is malformed: {0}")]
     PackedInvalid(#[from] PackedError),
+    /// Its bytes cannot be copied.
+    #[error("the witness cannot be read: {reason}")]
+    Unreadable {
+        /// What the system said.
+        reason: String,
+    },
 }
 
 /// Whether a little-endian integer is below r.

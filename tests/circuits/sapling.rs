@@ -18,7 +18,6 @@ use sapling_crypto::{
     prover::{OutputProver, SpendProver},
     value::{NoteValue, ValueCommitTrapdoor},
 };
-use std::ptr::NonNull;
 
 const TREE_DEPTH: usize = 32;
 
@@ -107,9 +106,7 @@ fn packed(circuit: &Circuit, instance: impl Synthesize<Scalar>) -> Vec<Canonical
     let length = writer.finish().unwrap() as usize;
     assert!(length < memory.len() * 7 / 10, "many of these values are bits: {length} bytes");
     let mut z = vec![Canonical::ZERO; inputs + aux];
-    let source = NonNull::from(&mut memory[..]).cast();
-    // SAFETY: the memory is longer than `length` and outlives the call.
-    unsafe { decode_into(WitnessEncoding::Packed, source, length, inputs, &mut z) }.unwrap();
+    decode_into(WitnessEncoding::Packed, &&memory[..length], inputs, &mut z).unwrap();
     z
 }
 

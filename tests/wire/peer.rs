@@ -14,7 +14,6 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
-    ptr::NonNull,
     sync::{Arc, Mutex, MutexGuard},
 };
 use tokio::{sync::watch, task::JoinHandle};
@@ -357,9 +356,7 @@ impl JobState {
 /// z from the packed encoding.
 fn unpacked(bytes: &[u8]) -> Vec<[u8; 32]> {
     let mut z = vec![Canonical::ZERO; VALUES];
-    let base = NonNull::from(bytes).cast();
-    // SAFETY: the bytes are this function's to read, and nobody writes to them.
-    unsafe { decode_into(WitnessEncoding::Packed, base, bytes.len(), 1 + INPUTS as usize, &mut z) }.unwrap();
+    decode_into(WitnessEncoding::Packed, &bytes, 1 + INPUTS as usize, &mut z).unwrap();
     z.iter().map(|value| value.to_le_bytes()).collect()
 }
 

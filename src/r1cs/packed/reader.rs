@@ -6,21 +6,25 @@ use super::{
 };
 use crate::{
     algebra::Canonical,
-    r1cs::{WitnessError, decode::Shared},
+    r1cs::{
+        WitnessError,
+        decode::{WitnessBytes, copy},
+    },
 };
 use rayon::prelude::*;
 
 /// Decodes into `out`, which is z. The error is the one of the lowest index in z, after errors in header
 /// and directory; that z_0 is 1 is left to the caller.
 pub(in crate::r1cs) fn decode(
-    source: &Shared,
+    source: &dyn WitnessBytes,
     num_inputs: usize,
     out: &mut [Canonical],
 ) -> Result<(), WitnessError> {
     let num_aux = out.len() - num_inputs;
-    let length = |wanted: usize| WitnessError::Length { found: source.len() as u64, wanted: wanted as u64 };
+    let length =
+        |wanted: usize| WitnessError::Length { found: source.length() as u64, wanted: wanted as u64 };
     let layout = Layout::new(num_inputs, num_aux).ok_or_else(|| length(usize::MAX))?;
-    if source.len() < layout.first_block {
+    if source.length() < layout.first_block {
         return Err(length(layout.first_block));
     }
     read_header(source, num_inputs, num_aux)?;
@@ -47,11 +51,11 @@ pub(in crate::r1cs) fn decode(
     }
 }
 
-fn read_header(source: &Shared, num_inputs: usize, num_aux: usize) -> Result<(), PackedError> {
+fn read_header(source: &dyn WitnessBytes, num_inputs: usize, num_aux: usize) -> Result<(), WitnessError> {
     let mut found = [0; HEADER_BYTES];
-    source.copy(0, &mut found);
+    copy(source, 0, &mut found)?;
     let wanted =
-        Header { num_inputs: num_inputs as u64, num_aux: num_aux as u64, length: source.len() as u64 };
+        Header { num_inputs: num_inputs as u64, num_aux: num_aux as u64, length: source.length() as u64 };
     let wanted = wanted.to_bytes();
     let fields = [
         ("magic", 0..8),
@@ -68,7 +72,7 @@ fn read_header(source: &Shared, num_inputs: usize, num_aux: usize) -> Result<(),
     for (field, range) in fields {
         let (found, wanted) = (number(&found[range.clone()]), number(&wanted[range]));
         if found != wanted {
-            return Err(PackedError::Header { field, found, wanted });
+            return Err(PackedError::Header { field, found, wanted }.into());
         }
     }
     Ok(())
@@ -76,25 +80,27 @@ fn read_header(source: &Shared, num_inputs: usize, num_aux: usize) -> Result<(),
 
 /// The blocks' offsets and the end, which is the source's: ascending, and no further apart than a block
 /// can be long.
-fn read_directory(source: &Shared, layout: Layout) -> Result<Vec<usize>, PackedError> {
+fn read_directory(source: &dyn WitnessBytes, layout: Layout) -> Result<Vec<usize>, WitnessError> {
     let mut bytes = vec![0; layout.first_block - HEADER_BYTES];
-    source.copy(HEADER_BYTES, &mut bytes);
+    copy(source, HEADER_BYTES, &mut bytes)?;
     let (entries, padding) = bytes.split_at(8 * (layout.blocks + 1));
     if padding.iter().any(|b| *b != 0) {
-        return Err(PackedError::Reserved { block: 0, what: "the bytes before the first value" });
+        return Err(PackedError::Reserved { block: 0, what: "the bytes before the first value" }.into());
     }
     let mut directory: Vec<usize> = Vec::with_capacity(layout.blocks + 1);
     for (block, entry) in entries.as_chunks::<8>().0.iter().enumerate() {
         let found = u64::from_le_bytes(*entry);
         let (least, most) = match directory.last() {
             None => (layout.first_block, layout.first_block),
-            Some(previous) => (previous + 2 * BITMAP_BYTES, (previous + MAX_BLOCK_BYTES).min(source.len())),
+            Some(previous) => {
+                (previous + 2 * BITMAP_BYTES, (previous + MAX_BLOCK_BYTES).min(source.length()))
+            }
         };
-        let least = if block == layout.blocks { least.max(source.len()) } else { least };
+        let least = if block == layout.blocks { least.max(source.length()) } else { least };
         let right = (least as u64..=most as u64).contains(&found) && found % ALIGNMENT as u64 == 0;
         if !right {
             let (block, least, most) = (block as u64, least as u64, most as u64);
-            return Err(PackedError::Offset { block, found, least, most });
+            return Err(PackedError::Offset { block, found, least, most }.into());
         }
         directory.push(found as usize);
     }
@@ -110,7 +116,7 @@ struct Failure {
 
 /// A block whose offsets the directory's reader has checked.
 struct Block<'a> {
-    source: &'a Shared,
+    source: &'a dyn WitnessBytes,
     index: usize,
     start: usize,
     end: usize,
@@ -125,8 +131,8 @@ impl Block<'_> {
     ) -> Result<(), Failure> {
         let mut bytes = [0; MAX_BLOCK_BYTES];
         let bytes = &mut bytes[..self.end - self.start];
-        self.source.copy(self.start, bytes);
         let first = self.index * BLOCK_VALUES;
+        copy(self.source, self.start, bytes).map_err(|error| Failure { index: z_index(first), error })?;
         let invalid = |error: PackedError| Failure { index: z_index(first), error: error.into() };
 
         let (bitmaps, payload) = bytes.split_at(2 * BITMAP_BYTES);
