@@ -41,6 +41,14 @@ impl Lease {
         &self.buffer
     }
 
+    /// Frees the memory, though its former holder may still map it.
+    ///
+    /// # Errors
+    /// The system's; the memory then goes when its former holder unmaps it.
+    pub fn reclaim(self) -> io::Result<()> {
+        self.buffer.reclaim()
+    }
+
     /// Takes the lease for one partition.
     ///
     /// # Errors

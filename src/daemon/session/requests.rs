@@ -4,7 +4,7 @@ use crate::daemon::budget::{Demand, NeverFits, Reservation};
 use crate::daemon::jobs::{Arrival, Known};
 use crate::daemon::lease::Lease;
 use crate::daemon::registry::LoadedCircuit;
-use crate::daemon::scheduler::drop_slowly;
+use crate::daemon::scheduler::slowly;
 use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
@@ -110,15 +110,14 @@ impl Session {
         ProtocolError::new(ErrorCode::UnknownLease, format!("this connection has no lease {id}"))
     }
 
-    /// Gives a lease back that no partition uses.
+    /// Gives a lease back. A partition that uses it keeps the memory to its own end.
     pub(super) fn release(&self, id: u64) -> Result<(), ProtocolError> {
-        let lease = {
-            let mut leases = self.leases();
-            // A submit that has found the lease already and takes it after this keeps the memory to its own end.
-            drop(leases.get(&id).ok_or_else(|| Self::unknown_lease(id))?.use_it()?);
-            leases.remove(&id)
-        };
-        drop_slowly(lease);
+        let lease = self.leases().remove(&id).ok_or_else(|| Self::unknown_lease(id))?;
+        slowly(|| {
+            if let Some(Err(error)) = Arc::into_inner(lease).map(Lease::reclaim) {
+                tracing::debug!("the memory of lease {id} is freed when its holder unmaps it: {error}");
+            }
+        });
         Ok(())
     }
 
