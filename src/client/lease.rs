@@ -2,7 +2,7 @@
 use super::{ClientError, connection::Shared};
 use crate::{
     proto::{self, ContentId},
-    r1cs::{PackedWriter, WitnessError, WitnessRegion},
+    r1cs::{PackedWriter, WitnessError, WitnessRegion, witness::VALUE_BYTES},
     shm::{LeaseMapping, OwnBuffer},
 };
 use std::{
@@ -81,10 +81,10 @@ impl Lease {
     /// # Errors
     /// [`WitnessError::Length`] where not even the encoding's directory fits.
     pub fn packed_writer(&mut self) -> Result<PackedWriter<'_>, WitnessError> {
-        let (base, size) = (self.mapping.base(), self.mapping.size());
-        // SAFETY: the mapping has `size` bytes and lives as long as `self`, which is borrowed mutably
-        // meanwhile.
-        unsafe { PackedWriter::from_raw(base, size, self.num_inputs, self.num_aux) }
+        let bytes = VALUE_BYTES * (self.num_inputs + self.num_aux);
+        // SAFETY: `new` has checked that the mapping holds so many bytes, and that their number does not
+        // overflow; it lives as long as `self`, which is borrowed mutably meanwhile.
+        unsafe { PackedWriter::from_raw(self.mapping.base(), bytes, self.num_inputs, self.num_aux) }
     }
 
     /// Copies bytes of an encoded witness into the memory, from `offset` on.

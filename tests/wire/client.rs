@@ -113,12 +113,23 @@ async fn packed_witnesses_arrive_too() {
             assert_eq!(*value, bit((partition + index) % 2));
         }
     }
+    let error = client.prove_job(options(), large).await.unwrap_err();
+    assert!(matches!(error, ClientError::Witness(_)), "{error}");
 }
 
 fn bit(bit: u8) -> [u8; 32] {
     let mut value = [0; 32];
     value[0] = bit;
     value
+}
+
+/// A witness that is larger in the packed encoding.
+fn large(_: u32, witness: &mut WitnessWriter<'_>) -> Result<(), WitnessError> {
+    let value = |index: usize| if index == 0 { bit(1) } else { [0x55; 32] };
+    for index in 0..witness.num_inputs() {
+        witness.set_input(index, &value(index))?;
+    }
+    (0..witness.num_aux()).try_for_each(|index| witness.set_aux(index, &value(1)))
 }
 
 /// The daemon crashes at each request in turn, and comes back with its jobs or without them.
