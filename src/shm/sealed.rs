@@ -174,7 +174,9 @@ impl ReceivedFd {
     }
 }
 
-/// A checked memfd: content and size are fixed. It is to be charged to the budget before it is mapped.
+/// A checked memfd: its size is fixed, and so is its content, as far as the kernel keeps its word (not all
+/// do for huge pages: docs/adr/0002-write-sealed-memfds.md). It is to be charged to the budget before it
+/// is mapped.
 #[derive(Debug)]
 pub struct SealedBuffer {
     file: File,
@@ -229,7 +231,7 @@ pub enum Sharing {
     Private,
 }
 
-/// A client's witness, mapped and immutable.
+/// A client's witness, mapped. Like a lease it is untrusted at every read.
 #[derive(Debug)]
 pub struct MappedWitness {
     file: File,
