@@ -14,7 +14,7 @@ help: ## this list
 
 demo: ## prove real Sapling circuits through the daemon and verify the proofs with bellman
 	@scripts/install-deps build
-	@cargo build --quiet --bin cuzk-daemon --example sapling
+	@cargo build --bin cuzk-daemon --example sapling
 	@cargo run --quiet --example sapling
 
 test: ## run all tests
