@@ -301,6 +301,10 @@ mod tests {
             (with(4, &[2]), "header", 28, format!("is 0x{}02, wanted {r}", &r[2..64])),
             (with(36, &[2]), "header", 60, "of ONE, outputs and inputs is 4, wanted one below 3".into()),
             (with(40, &[0xff; 12]), "header", 60, "is 12884901886, wanted one below 5".into()),
+            // Two constraints fit the least that they take, but the second one is not there.
+            (with(60, &[2]), "constraints", 220, "0 bytes are left, wanted 4".into()),
+            (with(60, &[0xff; 4]), "constraints", 100, "120 bytes are left, wanted 51539607540".into()),
+            (with(60, &[0]), "constraints", 100, "120 bytes follow the end".into()),
             (constraints(surplus), "constraints", 144, "3 bytes follow the end".into()),
             (constraints(huge), "constraints", 28, "90 bytes are left, wanted 154618822620".into()),
             (

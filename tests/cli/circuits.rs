@@ -84,6 +84,7 @@ fn other_circuit(directory: &Path) -> String {
     let mut bytes = fs::read(fixtures().join("merkle.r1cs")).unwrap();
     let constraints = constraints_section(&bytes);
     // Section: u32 number of terms of A, then u32 wire and 32 bytes of coefficient.
+    // Its highest byte, so that it stays below r, which begins with 0x73.
     bytes[constraints + 8 + 31] ^= 0x40;
     let path = directory.join("other.r1cs");
     fs::write(&path, bytes).unwrap();
