@@ -1,19 +1,70 @@
-//! Files that are whole or not there at all, whatever interrupts the writing.
+//! Files that are whole or not there at all, whatever interrupts the writing; and the opening of files
+//! that must not turn out to be something that blocks or has no length.
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, FileType, OpenOptions},
     io::{self, BufWriter, Write},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
+/// Opens a regular file for reading. Whatever else stands there is refused by name, at once: the plain
+/// opening of a FIFO would wait for somebody to write to it.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match kind(file.metadata()?.file_type()) {
+        None => Ok(file),
+        Some(kind) => {
+            let message = format!("is {kind}, wanted a regular file");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+        }
+    }
+}
+
+/// What a file is that is no regular one.
+fn kind(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        return None;
+    }
+    Some(match kind {
+        k if k.is_dir() => "a directory",
+        k if k.is_fifo() => "a FIFO",
+        k if k.is_socket() => "a socket",
+        _ => "a device",
+    })
+}
+
+/// Where `path` leads: symbolic links are followed, except that a name that does not exist yet stands
+/// for itself, in its directory. Two paths that lead to one place are equal. Hard links are different
+/// places: a file that is replaced leaves the others as they were.
+pub fn place(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
+            let name = path.file_name().ok_or(error)?;
+            Ok(fs::canonicalize(directory_of(path))?.join(name))
+        }
+        other => other,
+    }
+}
+
 /// Lets `write` fill a new file beside `path`, then renames it to `path`, so that a reader sees the
 /// old content or the new, whole. File and directory are flushed to the disk. The mode respects the
-/// umask. `error` makes the caller's error of an operating system error.
+/// umask. A symbolic link stays, and the file that it leads to is replaced. A device, a FIFO or a
+/// terminal stays what it is and is written to. `error` makes the caller's error of an operating system
+/// error.
 pub fn write_whole<E>(
     path: &Path,
     error: impl Fn(io::Error) -> E,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
+    match fs::metadata(path).map(|found| kind(found.file_type())) {
+        Ok(Some(special)) if special != "a directory" => {
+            let mut out = OpenOptions::new().write(true).open(path).map_err(&error)?;
+            return write(&mut out);
+        }
+        _ => {}
+    }
+    let path = &place(path).map_err(&error)?;
     let (file, temporary) = create_beside(path).map_err(&error)?;
     let result = (|| {
         let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -28,8 +79,11 @@ pub fn write_whole<E>(
         return result;
     }
     // The new name itself is on the disk once the directory is.
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|d| d.sync_all()).map_err(error)
+    File::open(directory_of(path)).and_then(|d| d.sync_all()).map_err(error)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A new file in the directory of `path`.
@@ -69,6 +123,58 @@ mod tests {
         put(b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_lead_to_what_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link, dangling] = ["file", "link", "dangling"].map(|name| directory.path().join(name));
+        fs::write(&file, b"old").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        std::os::unix::fs::symlink("nothing", &dangling).unwrap();
+        write_whole(&link, |e| e, |out| out.write_all(b"new")).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(place(&link).unwrap(), place(&file).unwrap());
+        let error = write_whole(&dangling, |e| e, |out| out.write_all(b"new")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(fs::symlink_metadata(&dangling).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_to_and_stays() {
+        use std::io::Read;
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // Open for both, so that neither end waits for the other.
+        let mut reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        write_whole(&fifo, |e| e, |out| out.write_all(b"proof")).unwrap();
+        let mut bytes = [0; 5];
+        reader.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"proof");
+        assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let refused = |path: &Path| open_regular(path).unwrap_err().to_string();
+        assert_eq!(refused(&fifo), "is a FIFO, wanted a regular file");
+        assert_eq!(refused(directory.path()), "is a directory, wanted a regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "is a device, wanted a regular file");
+        assert_eq!(open_regular(&directory.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn one_place_has_many_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| place(&directory.path().join(name));
+        assert_eq!(at("new").unwrap(), at("./new").unwrap());
+        assert_ne!(at("new").unwrap(), at("other").unwrap());
+        assert!(at("nowhere/new").is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! circuit = "/var/lib/cuzk/spend.cuzk"   # .cuzk or .r1cs; a .zkey needs none
 //! preload = true                         # load at start (the default), or with the first use
 //! ```
+use crate::files::open_regular;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -121,7 +122,7 @@ impl CircuitDefinition {
         use io::Read;
         let failed = |source| DefinitionError::Io { path: path.to_owned(), source };
         let mut text = String::new();
-        let file = fs::File::open(path).map_err(failed)?;
+        let file = open_regular(path).map_err(failed)?;
         file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE {
             let message = format!("more than {MAX_FILE} bytes, wanted a circuit definition");

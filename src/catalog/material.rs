@@ -3,12 +3,12 @@
 use super::CircuitDefinition;
 use crate::{
     algebra::Fr,
+    files::open_regular,
     formats::{self, Defect, FormatError},
     groth16::{KeyError, ProvingKey},
     r1cs::{self, Circuit, Matrix},
 };
 use std::{
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -90,7 +90,7 @@ impl FileKind {
     /// It cannot be read.
     pub fn of(path: &Path) -> Result<Self, FormatError> {
         let mut start = Vec::with_capacity(8);
-        let read = File::open(path).and_then(|f| f.take(8).read_to_end(&mut start));
+        let read = open_regular(path).and_then(|f| f.take(8).read_to_end(&mut start));
         read.map_err(FormatError::io(path))?;
         Ok(match &start[..] {
             [b'z', b'k', b'e', b'y', ..] => Self::Zkey,

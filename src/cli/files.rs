@@ -5,16 +5,41 @@
 use super::Failure;
 use crate::{
     algebra::Canonical,
+    files::{open_regular, place},
     formats::{self, FormatError, files::write_whole, snarkjs_json},
     groth16::{Proof, VerifyingKey},
 };
 use serde_json::Value;
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 /// The largest proof or public-input file that is read, in bytes.
 const MAX_FILE: u64 = 256 << 20;
 /// Bytes of a proof in the compressed encoding.
 const PROOF_BYTES: usize = 192;
+
+/// Refuses outputs that are one file, or that are an input: one would destroy the other. A device or a
+/// FIFO may be named twice.
+pub fn check_outputs<'a>(
+    outputs: impl IntoIterator<Item = &'a PathBuf>,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), Failure> {
+    // What has no place fails by its own name when it is opened.
+    let regular = |path: &&PathBuf| path.metadata().map_or(true, |found| found.is_file());
+    let mut taken: Vec<_> = inputs.into_iter().filter_map(|path| Some((place(path).ok()?, path))).collect();
+    for path in outputs.into_iter().filter(regular) {
+        let Ok(output) = place(path) else { continue };
+        if let Some((_, other)) = taken.iter().find(|(place, _)| *place == output) {
+            let (path, other) = (path.display(), other.display());
+            return Err(Failure::usage(format_args!("{path}: the output would replace {other}")));
+        }
+        taken.push((output, path));
+    }
+    Ok(())
+}
 
 /// Reads a whole small file.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -110,7 +135,7 @@ fn one_or_array(each: &[String]) -> String {
 /// Reads a verifying key: snarkjs JSON, bellman's `.vk`, or what stands in a `.params` or `.zkey`.
 pub fn read_vk(path: &Path) -> Result<VerifyingKey, Failure> {
     let mut start = Vec::new();
-    File::open(path).and_then(|f| f.take(4).read_to_end(&mut start)).map_err(Failure::at(path))?;
+    open_regular(path).and_then(|f| f.take(4).read_to_end(&mut start)).map_err(Failure::at(path))?;
     match &start[..] {
         b"zkey" => Ok(formats::zkey::open_vk(path)?),
         // bellman's encoding begins with a coordinate, whose first byte is at most 0x1a, or with flags.

@@ -3,7 +3,7 @@ use super::{Exit, Failure, Output, failure::Outcome, files, output};
 use crate::{catalog::open_circuit, formats::bellman, groth16::setup::insecure_setup};
 use clap::Args;
 use serde_json::json;
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 /// Said on standard error, and in the JSON document.
 const WARNING: &str = "INSECURE: this key is for tests. Whoever made it can forge proofs, and so can anyone \
@@ -49,6 +49,7 @@ fn parse_seed(text: &str) -> Result<[u8; 32], String> {
 /// # Errors
 /// A circuit that cannot be read or has no key, or a file that cannot be written.
 pub fn run(verb: &Setup, output: Output) -> Outcome {
+    files::check_outputs(iter::once(&verb.out).chain(&verb.vk_out), [&verb.circuit])?;
     output.note(WARNING);
     let circuit = open_circuit(&verb.circuit)?;
     let seed = match verb.seed {

@@ -5,8 +5,8 @@ use super::{
     mailbox::{Answer, Mail, Mailbox},
 };
 use crate::proto::{
-    Hello, PROTOCOL_VERSION, PacketSocket, RecvError, Reply, ReplyBody, Request, RequestBody, Welcome,
-    attached, packet::Packet,
+    Hello, PROTOCOL_VERSION, PacketSocket, ProtocolError, RecvError, Reply, ReplyBody, Request, RequestBody,
+    Welcome, attached, packet::Packet,
 };
 use std::{
     collections::HashMap,
@@ -53,6 +53,7 @@ struct Requests {
 #[derive(Clone, Debug)]
 enum Closed {
     Disconnected(Arc<str>),
+    Refused(ProtocolError),
     Violation(Arc<str>),
 }
 
@@ -60,6 +61,7 @@ impl From<Closed> for ClientError {
     fn from(closed: Closed) -> Self {
         match closed {
             Closed::Disconnected(reason) => Self::Disconnected { reason },
+            Closed::Refused(refusal) => Self::Refused(refusal),
             Closed::Violation(what) => Self::Violation { what },
         }
     }
@@ -69,6 +71,7 @@ impl From<ClientError> for Closed {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Disconnected { reason } => Self::Disconnected(reason),
+            ClientError::Refused(refusal) => Self::Refused(refusal),
             ClientError::Violation { what } => Self::Violation(what),
             other => Self::Violation(other.to_string().into()),
         }
@@ -272,10 +275,9 @@ impl Shared {
         let Reply { id, body } = reply;
         let mailbox = self.requests().open.get(&id).cloned();
         match (body, mailbox) {
-            // Requests have other ids: it could not read one.
-            (ReplyBody::Error(error), None) if id == 0 => {
-                Err(violation(&format_args!("it could not read a request: {error}")))
-            }
+            // Requests have other ids: this is about the connection, of which there are too many, or about
+            // a request that could not be read.
+            (ReplyBody::Error(error), None) if id == 0 => Err(error.into()),
             (ReplyBody::Progress(progress), mailbox) => match mailbox {
                 Some(mailbox) => mailbox.put_progress(progress),
                 None => Ok(()),

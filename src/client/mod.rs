@@ -54,8 +54,9 @@ use std::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-/// How long the answer to `hello` may take: a service manager may hold the socket while the daemon starts.
-const HELLO_LIMIT: Duration = Duration::from_secs(300);
+/// How long the answer to `hello` may take for a client without patience: a service manager may hold the
+/// socket while the daemon starts.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
 /// A daemon to talk to. Clones share one connection, which is made again when it is lost.
 ///
@@ -173,10 +174,13 @@ impl Client {
         }
         *current = None;
         let open = Connection::open(&self.inner.path, &self.inner.name);
-        let connection = match timeout(HELLO_LIMIT, open).await {
+        let patience = self.inner.retry.deadline;
+        let limit = if patience.is_zero() { HELLO_LIMIT } else { patience };
+        let connection = match timeout(limit, open).await {
             Ok(connection) => Arc::new(connection?),
             Err(_elapsed) => {
-                return Err(ClientError::Disconnected { reason: "no answer to `hello`".into() });
+                let reason = format!("no answer to `hello` within {} s", limit.as_secs());
+                return Err(ClientError::Disconnected { reason: reason.into() });
             }
         };
         *current = Some(Arc::clone(&connection));

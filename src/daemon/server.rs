@@ -54,9 +54,11 @@ fn greet(socket: PacketSocket, service: &Arc<Service>, sessions: &mut JoinSet<()
             service.scheduler.count_refusal();
             sessions.spawn(async move {
                 let refusal = Reply { id: 0, body: ReplyBody::Error(ProtocolError::from(quota)) };
-                // Best effort: the peer may be gone, and will see the end of the connection in any case.
-                let _: Result<io::Result<()>, _> =
-                    time::timeout(REFUSAL_TIMEOUT, socket.send(&refusal.encode(), &[])).await;
+                // Best effort: the peer may be gone, and will see the end of the connection in any case. Its
+                // `hello` is taken, since a close with unread packets would hide the refusal behind a reset.
+                let farewell =
+                    async { (socket.send(&refusal.encode(), &[]).await, socket.recv().await.is_ok()) };
+                let _: Result<(io::Result<()>, bool), _> = time::timeout(REFUSAL_TIMEOUT, farewell).await;
             });
         }
         Err(error) => tracing::warn!("a connection's user is unknown: {error}"),

@@ -1,11 +1,12 @@
 //! Opening large files without reading them, and writing files, with this room's errors.
 use super::FormatError;
+use crate::files::open_regular;
 use memmap2::{Mmap, MmapOptions};
-use std::{fs::File, io::Write, path::Path, sync::Arc};
+use std::{io::Write, path::Path, sync::Arc};
 
-/// Maps a whole file, private and read-only.
+/// Maps a whole regular file, private and read-only.
 pub fn map(path: &Path) -> Result<Arc<Mmap>, FormatError> {
-    let file = File::open(path).map_err(FormatError::io(path))?;
+    let file = open_regular(path).map_err(FormatError::io(path))?;
     // SAFETY: keys and circuits are files of the service's own user. Should somebody write to one
     // nevertheless, the bytes are plain data that every reader checks or only computes with; should
     // somebody truncate one, the process is stopped by SIGBUS, not misled.

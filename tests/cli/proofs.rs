@@ -16,6 +16,55 @@ fn verifies_what_snarkjs_proved() {
 }
 
 #[test]
+fn outputs_destroy_neither_inputs_nor_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = |name: &str| changed(directory.path(), name, |_| {}).display().to_string();
+    let (key, witness) = (copy("merkle.zkey"), copy("merkle.wtns"));
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&witness, &link).unwrap();
+    let prove = format!("prove --json --local --key-file {key} --witness {witness}");
+    let same = directory.path().join("same").display().to_string();
+    for outputs in [
+        format!("--out {key}"),
+        format!("--out {witness}"),
+        format!("--public {}", link.display()),
+        format!("--out {same} --public {}/./same", directory.path().display()),
+    ] {
+        let message = line(&format!("{prove} {outputs}")).failed(2, "usage");
+        assert!(message.contains("would replace"), "{outputs}: {message}");
+    }
+    for name in ["merkle.zkey", "merkle.wtns"] {
+        assert_eq!(fs::read(directory.path().join(name)).unwrap(), fs::read(fixtures().join(name)).unwrap());
+    }
+    let setup = format!("setup --json --insecure --circuit {} --out {same}", copy("merkle.r1cs"));
+    line(&format!("{setup} --vk-out {same}")).failed(2, "usage");
+    // What is written to and stays may be named twice.
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _reader = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    line(&format!("{prove} --out {0} --public {0}", fifo.display())).ended(0);
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&fs::metadata(&fifo).unwrap().file_type()));
+}
+
+#[test]
+fn files_that_would_block_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let fifo = fifo.display();
+    for arguments in [
+        format!("{PROVE} --witness {fifo}"),
+        format!("prove --local --key-file {fifo} --witness merkle.wtns"),
+        format!("verify --vk {fifo} --proof merkle.proof.json --public merkle.public.json"),
+        format!("circuit show {fifo}"),
+        format!("circuit add fifo --key {fifo} --dir {}", directory.path().display()),
+    ] {
+        let message = line(&format!("{arguments} --json")).failed(6, "file");
+        assert!(message.contains("is a FIFO, wanted a regular file"), "{arguments}: {message}");
+    }
+}
+
+#[test]
 fn a_false_proof_ends_with_1_and_a_damaged_one_with_6() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

@@ -96,6 +96,50 @@ fn refusals_have_their_status() {
     ask(&daemon, "prove merkle --witness merkle.wtns").ended(0);
 }
 
+#[test]
+fn one_connection_too_many_is_told_to_come_later() {
+    let daemon = Builder::new().config("limits.connections_per_uid = 1").start();
+    let first = nix::sys::socket::socket(
+        nix::sys::socket::AddressFamily::Unix,
+        nix::sys::socket::SockType::SeqPacket,
+        nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .unwrap();
+    let address = nix::sys::socket::UnixAddr::new(&daemon.socket()).unwrap();
+    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&first), &address).unwrap();
+    for _ in 0..20 {
+        ask(&daemon, "status --json").failed(4, "quotaExceeded");
+    }
+}
+
+#[test]
+fn a_daemon_that_hangs_is_not_waited_for_for_ever() {
+    let daemon = serving();
+    let pid = Pid::from_raw(daemon.pid().cast_signed());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let prove = "prove merkle --witness merkle.wtns --patience 1 --json";
+    let message = ask(&daemon, prove).failed(5, "unreachable");
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert!(message.contains("no answer to `hello` within 1 s"), "{message}");
+    ask(&daemon, prove).ended(0);
+}
+
+#[test]
+fn a_definition_that_would_block_fails_and_does_not_delay_the_others() {
+    let builder = Builder::new();
+    let fifo = builder.dir().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let merkle = format!("key = '{}'", fixtures().join("merkle.zkey").display());
+    let daemon =
+        builder.circuit("merkle", &merkle).circuit("fifo", &format!("key = '{}'", fifo.display())).start();
+    let circuits = ask(&daemon, "circuits --json").ended(0).json();
+    let fifo = circuits["circuits"].as_array().unwrap().iter().find(|c| c["name"] == "fifo").unwrap();
+    assert_eq!(fifo["state"], "failed");
+    assert!(fifo["problem"].as_str().unwrap().contains("is a FIFO"), "{fifo}");
+    ask(&daemon, "prove merkle --witness merkle.wtns").ended(0);
+}
+
 /// The fixture's witness without its last value.
 fn short_witness() -> Vec<u8> {
     let mut bytes = fs::read(fixtures().join("merkle.wtns")).unwrap();

@@ -3,7 +3,7 @@ mod daemon;
 mod local;
 mod report;
 
-use super::{Failure, Output, failure::Outcome};
+use super::{Failure, Output, failure::Outcome, files::check_outputs};
 use crate::proto::{IdempotencyKey, Priority, messages::InvalidId};
 use clap::{
     Args,
@@ -70,6 +70,8 @@ fn idempotency_key(text: &str) -> Result<IdempotencyKey, InvalidId> {
 /// # Errors
 /// Files that cannot be used, a witness that does not satisfy the circuit, a refusal of the daemon.
 pub fn run(verb: &Prove, socket: &Path, output: Output) -> Outcome {
+    let outputs = verb.out.iter().chain(&verb.public);
+    check_outputs(outputs, verb.witness.iter().chain(&verb.key_file).chain(&verb.circuit_file))?;
     let proved = match (&verb.key_file, &verb.circuit) {
         (Some(key), _) => local::prove(verb, key, output)?,
         (None, Some(circuit)) => daemon::prove(verb, circuit, socket, output)?,

@@ -13,9 +13,10 @@ use super::{
     identity::{Counts, Part, Section, SectionHash, circuit_id},
     store::{Indices, MappedSlice, Offsets, Plain, Store},
 };
+use crate::files::open_regular;
 use layout::{Header, Layout, Placed, hex};
 use memmap2::{Mmap, MmapOptions};
-use std::{fmt::Display, fs::File, path::Path, sync::Arc};
+use std::{fmt::Display, path::Path, sync::Arc};
 
 /// Why a compiled circuit file cannot be written or opened.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +87,7 @@ pub fn write(circuit: &Circuit, path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// [`FileError::Malformed`] with section, offset, the value found and the value wanted.
 pub fn open(path: &Path) -> Result<Circuit, FileError> {
-    let file = File::open(path)?;
+    let file = open_regular(path)?;
     // SAFETY: the mapping is private and read-only. If the file is changed in spite of what the
     // function's documentation says, its bytes are still plain values, and every index computed from
     // them is checked when it is used.
