@@ -250,6 +250,10 @@ fn check_length(length: u64, layout: &Layout) -> Result<(), FileError> {
             return Err(FileError::malformed(section.name(), *offset, "the bytes there are", &found, wanted));
         }
     }
+    // The last sections may be empty, and what is missing the padding before them.
+    if length < layout.total {
+        return Err(FileError::malformed("end", length, "the file's length", &length, &layout.total));
+    }
     if length > layout.total {
         let surplus = length - layout.total;
         let what = "the bytes after the last section";

@@ -122,6 +122,16 @@ fn the_written_file_has_the_mode_of_the_umask() {
 }
 
 #[test]
+fn a_file_of_empty_sections_is_refused_when_its_padding_is_cut() {
+    let directory = Directory::new();
+    let bytes = directory.written(&CircuitBuilder::new(1, 0).finish().unwrap());
+    directory.open(&bytes).unwrap();
+    for end in 0..bytes.len() {
+        assert!(directory.open(&bytes[..end]).is_err(), "cut at {end} of {}", bytes.len());
+    }
+}
+
+#[test]
 fn every_prefix_is_refused_and_names_what_is_cut() {
     let directory = Directory::new();
     for circuit in [sample(), without_c()] {
