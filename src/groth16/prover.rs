@@ -127,11 +127,39 @@ impl Stages<'_> {
     }
 }
 
+/// Values that follow from the witness, wiped when dropped: a secret as it is.
+struct Secret(Vec<Canonical>);
+
+impl Secret {
+    fn zeros(len: usize) -> Self {
+        Self(vec![Canonical::ZERO; len])
+    }
+}
+
+impl std::ops::Deref for Secret {
+    type Target = [Canonical];
+    fn deref(&self) -> &[Canonical] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Secret {
+    fn deref_mut(&mut self) -> &mut [Canonical] {
+        &mut self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.par_chunks_mut(1 << 14).for_each(|values| values.iter_mut().for_each(|v| v.0.zeroize()));
+    }
+}
+
 /// Values on the domain, row by row.
 struct Evaluations {
-    a: Vec<Canonical>,
-    b: Vec<Canonical>,
-    c: Vec<Canonical>,
+    a: Secret,
+    b: Secret,
+    c: Secret,
 }
 
 /// a = A·z, b = B·z, c = a∘b, padded with zeros to the domain.
@@ -141,11 +169,11 @@ fn evaluate(
     z: &[Canonical],
     cancel: &CancelToken,
 ) -> Result<Evaluations, Cancelled> {
-    let zeros = || vec![Canonical::ZERO; domain.size()];
+    let zeros = || Secret::zeros(domain.size());
     let (mut a, mut b, mut c) = (zeros(), zeros(), zeros());
     circuit.a().evaluate(circuit.coefficients(), z, &mut a, cancel)?;
     circuit.b().evaluate(circuit.coefficients(), z, &mut b, cancel)?;
-    c.par_iter_mut().zip(&a).zip(&b).for_each(|((c, a), b)| *c = product(a, b));
+    c.par_iter_mut().zip(&*a).zip(&*b).for_each(|((c, a), b)| *c = product(a, b));
     Ok(Evaluations { a, b, c })
 }
 
@@ -155,14 +183,14 @@ fn quotient(
     basis: HBasis,
     evaluations: Evaluations,
     cancel: &CancelToken,
-) -> Result<Vec<Canonical>, Cancelled> {
+) -> Result<Secret, Cancelled> {
     let Evaluations { mut a, mut b, mut c } = evaluations;
     // A·B on the odd coset.
     for v in [&mut a, &mut b] {
         domain.ifft(v, cancel)?;
         domain.coset_fft(v, cancel)?;
     }
-    a.par_iter_mut().zip(&b).for_each(|(a, b)| *a = product(a, b));
+    a.par_iter_mut().zip(&*b).for_each(|(a, b)| *a = product(a, b));
     drop(b);
     // C = u + v, in coefficients.
     domain.ifft(&mut c, cancel)?;
@@ -171,12 +199,12 @@ fn quotient(
             // A·B = u − v, in coefficients; half the difference is v.
             domain.coset_ifft(&mut a, cancel)?;
             let half = Fr::from_canonical(HALF);
-            a.par_iter_mut().zip(&c).for_each(|(a, c)| *a = half * (*c - *a));
+            a.par_iter_mut().zip(&*c).for_each(|(a, c)| *a = half * (*c - *a));
         }
         HBasis::CosetLagrange => {
             // A·B − C on the odd coset, which is −2v there.
             domain.coset_fft(&mut c, cancel)?;
-            a.par_iter_mut().zip(&c).for_each(|(a, c)| *a = *a - *c);
+            a.par_iter_mut().zip(&*c).for_each(|(a, c)| *a = *a - *c);
         }
     }
     Ok(a)
@@ -262,10 +290,11 @@ mod tests {
 
             for (basis, wanted) in [(HBasis::Monomial, v), (HBasis::CosetLagrange, on_coset)] {
                 let c = a.iter().zip(&b).map(|(a, b)| product(a, b)).collect();
-                let evaluations = Evaluations { a: a.clone(), b: b.clone(), c };
+                let [a, b, c] = [a.clone(), b.clone(), c].map(Secret);
+                let evaluations = Evaluations { a, b, c };
                 assert_eq!(
-                    quotient(&domain, basis, evaluations, cancel).unwrap(),
-                    wanted,
+                    quotient(&domain, basis, evaluations, cancel).unwrap()[..],
+                    wanted[..],
                     "{basis:?}, m = {m}"
                 );
             }
