@@ -316,6 +316,9 @@ struct Status {
   connections @9 :UInt32;
   message @10 :Text;
   # The last line of STATUS=, e.g. why a reload was refused.
+  omittedJobs @11 :UInt32;
+  # Jobs that are not among `jobs`, which has at most 65,536 partitions: unfinished jobs come first there,
+  # oldest first, then finished ones, newest first.
 }
 
 enum DaemonState {

@@ -58,7 +58,7 @@ fn document(status: &Status) -> Value {
             "circuits": memory.circuits, "working": memory.working, "waiting": memory.waiting,
         },
         "circuits": status.circuits.iter().map(circuits::document).collect::<Vec<_>>(),
-        "jobs": jobs,
+        "jobs": jobs, "omitted_jobs": status.omitted_jobs,
         "counters": {
             "submitted": counters.submitted, "proved": counters.proved, "failed": counters.failed,
             "cancelled": counters.cancelled, "self_check_retries": counters.self_check_retries,
@@ -104,6 +104,9 @@ fn text(status: &Status) -> String {
     if !status.jobs.is_empty() {
         lines.push(String::new());
         lines.push(jobs(&status.jobs));
+    }
+    if status.omitted_jobs > 0 {
+        lines.push(format!("and {} further jobs", status.omitted_jobs));
     }
     lines.join("\n")
 }

@@ -10,7 +10,7 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// What a request wants, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,13 @@ pub struct HeadroomExceeded {
 
 /// The budget; clones share it.
 #[derive(Clone)]
-pub struct Budget(Arc<Mutex<State>>);
+pub struct Budget(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Told each time a request is left waiting.
+    short: Notify,
+}
 
 struct State {
     usage: Usage,
@@ -183,12 +189,13 @@ impl Budget {
     /// A budget of `total` bytes.
     pub fn new(total: u64) -> Self {
         let usage = Usage { total, ..Usage::default() };
-        Self(Arc::new(Mutex::new(State { usage, headroom: BTreeMap::new(), waiting: VecDeque::new() })))
+        let state = State { usage, headroom: BTreeMap::new(), waiting: VecDeque::new() };
+        Self(Arc::new(Shared { state: Mutex::new(state), short: Notify::new() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics between two related changes, so that a poisoned state is still a consistent one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn never_fits(&self, demand: &Demand) -> Result<(), NeverFits> {
@@ -252,6 +259,17 @@ impl Budget {
         Usage { waiting, ..state.usage }
     }
 
+    /// Returns once a request waits for memory that others hold.
+    pub async fn short(&self) {
+        loop {
+            let told = self.0.short.notified();
+            if self.usage().waiting > 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// Serves waiting requests from the front for as long as they fit.
     fn admit(&self) {
         let mut abandoned = Vec::new();
@@ -269,8 +287,12 @@ impl Budget {
             // The receiver may go between the look and the send; its reservation must not be dropped under the lock.
             abandoned.extend(waiter.send(reservation).err());
         }
+        let short = !state.waiting.is_empty();
         drop(state);
         drop(abandoned);
+        if short {
+            self.0.short.notify_waiters();
+        }
     }
 }
 
@@ -312,6 +334,20 @@ mod tests {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
         }
+    }
+
+    #[tokio::test]
+    async fn short_of_memory_is_told_while_a_request_waits() {
+        let budget = Budget::new(100);
+        let held = budget.try_reserve(leases(60)).unwrap().unwrap();
+        let mut short = Box::pin(budget.short());
+        assert!(poll(&mut short).is_none());
+        let mut request = Box::pin(budget.reserve(leases(50)));
+        assert!(poll(&mut request).is_none());
+        assert!(poll(&mut short).is_some());
+        drop(held);
+        assert!(poll(&mut request).is_some());
+        assert!(poll(&mut Box::pin(budget.short())).is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Witness memory that the daemon has lent to a connection. A lease is used by at most one partition at a
 //! time, and is free again when that use is dropped.
-use super::{budget::Reservation, users::Charge};
+use super::{budget::Reservation, registry::LoadedCircuit, users::Charge};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::shm::LeasedBuffer;
 use std::{
@@ -12,23 +12,39 @@ use std::{
 };
 
 /// One lease. It ends when its connection and the partition that uses it have let go of it.
-pub struct Lease {
+pub struct Lease<C = Arc<LoadedCircuit>> {
     id: u64,
     buffer: LeasedBuffer,
     in_use: AtomicBool,
+    /// Held, so that the circuit cannot make room for others while a witness is made for it.
+    _circuit: C,
     _reservation: Reservation,
     _charge: Charge,
 }
 
-impl Lease {
-    /// Makes the memory that the reservation and the charge pay for: at least `length` bytes.
+impl<C> Lease<C> {
+    /// Makes the memory that the reservation and the charge pay for: at least `length` bytes, for a
+    /// witness of `circuit`.
     ///
     /// # Errors
     /// The system has no more memory files.
-    pub fn create(id: u64, length: u64, reservation: Reservation, charge: Charge) -> io::Result<Arc<Self>> {
+    pub fn create(
+        id: u64,
+        length: u64,
+        circuit: C,
+        reservation: Reservation,
+        charge: Charge,
+    ) -> io::Result<Arc<Self>> {
         let buffer = LeasedBuffer::create(length)?;
         let in_use = AtomicBool::new(false);
-        Ok(Arc::new(Self { id, buffer, in_use, _reservation: reservation, _charge: charge }))
+        Ok(Arc::new(Self {
+            id,
+            buffer,
+            in_use,
+            _circuit: circuit,
+            _reservation: reservation,
+            _charge: charge,
+        }))
     }
 
     /// Names the lease on its connection.
@@ -53,7 +69,7 @@ impl Lease {
     ///
     /// # Errors
     /// `LeaseInUse`.
-    pub fn use_it(self: &Arc<Self>) -> Result<LeaseUse, ProtocolError> {
+    pub fn use_it(self: &Arc<Self>) -> Result<LeaseUse<C>, ProtocolError> {
         if self.in_use.swap(true, Ordering::AcqRel) {
             let message = format!("lease {} holds the witness of a partition that is not finished", self.id);
             return Err(ProtocolError::new(ErrorCode::LeaseInUse, message));
@@ -63,12 +79,12 @@ impl Lease {
 }
 
 /// The use of a lease by one partition; dropping it frees the lease for the next witness.
-pub struct LeaseUse {
-    lease: Arc<Lease>,
+pub struct LeaseUse<C = Arc<LoadedCircuit>> {
+    lease: Arc<Lease<C>>,
     released: bool,
 }
 
-impl LeaseUse {
+impl<C> LeaseUse<C> {
     /// The memory.
     pub fn buffer(&self) -> &LeasedBuffer {
         &self.lease.buffer
@@ -83,7 +99,7 @@ impl LeaseUse {
     }
 }
 
-impl Drop for LeaseUse {
+impl<C> Drop for LeaseUse<C> {
     fn drop(&mut self) {
         self.release();
     }
@@ -103,8 +119,8 @@ mod tests {
         let (budget, users) = (Budget::new(1 << 20), Users::new(Config::default().limits));
         let demand = Demand { leases: 4096, ..Demand::default() };
         let reservation = budget.try_reserve(demand).unwrap().unwrap();
-        let lease =
-            Lease::create(5, 100, reservation, users.charge(1, Countable::Buffer(4096)).unwrap()).unwrap();
+        let lease = Lease::create(5, 100, (), reservation, users.charge(1, Countable::Buffer(4096)).unwrap())
+            .unwrap();
         let first = lease.use_it().unwrap();
         let refused = lease.use_it().err().unwrap();
         assert_eq!(refused.code, ErrorCode::LeaseInUse);

@@ -14,6 +14,7 @@ pub mod scheduler;
 pub mod server;
 pub mod service;
 mod session;
+mod slow;
 pub mod units;
 pub mod users;
 pub mod witness;

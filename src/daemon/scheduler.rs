@@ -2,18 +2,23 @@
 //! for its next partition. It also knows when the daemon is draining, and whether its workers are alive.
 use super::jobs::{Arrival, JobTable, Known, Outcome, Release, Task as JobTask, View};
 use super::registry::LoadedCircuit;
+use super::slow::drop_slowly;
 use super::users::{Charge, Countable, Users};
 use super::witness::Witness;
 use crate::algebra::CancelToken;
 use crate::groth16::Stage;
 use crate::proto::{
-    Accepted, Counters, ErrorCode, IdempotencyKey, JobId, JobStatus, PartitionState, ProtocolError, Submit,
+    Accepted, Counters, ErrorCode, IdempotencyKey, JobId, JobStatus, MAX_INLINE_INPUT_BYTES, PartitionState,
+    ProtocolError, Submit,
 };
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::{runtime::RuntimeFlavor, sync::watch};
+use tokio::sync::watch;
+
+/// Partitions in a status reply: it stays below 4 MiB, and the table's lock is held for milliseconds.
+const STATUS_PARTITIONS: usize = 1 << 16;
 
 type Table = JobTable<Arc<LoadedCircuit>, Witness>;
 /// A partition for a worker.
@@ -76,22 +81,17 @@ struct State {
     workers: Vec<Worker>,
 }
 
+/// Bytes that a partition's proof takes while it waits for its owner: the proof, the spans of two attempts,
+/// and the inputs, which are left out where they do not fit a packet.
+fn proof_bytes(inputs: usize) -> u64 {
+    const PROOF_AND_SPANS: u64 = 4096;
+    let inputs = 32 * inputs as u64;
+    PROOF_AND_SPANS + if inputs <= MAX_INLINE_INPUT_BYTES as u64 { inputs } else { 0 }
+}
+
 impl Release for Witness {
     fn release(&mut self) {
         Witness::release(self);
-    }
-}
-
-/// Drops what may hold gigabytes, which takes a while, without keeping other tasks from running.
-pub(super) fn drop_slowly<T>(thing: T) {
-    slowly(|| drop(thing));
-}
-
-/// Does what takes a while without holding up the other tasks of the runtime's thread.
-pub(super) fn slowly(work: impl FnOnce()) {
-    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 
@@ -174,11 +174,11 @@ impl Scheduler {
         &self,
         arrival: Arrival<'_, Arc<LoadedCircuit>, Witness>,
     ) -> Result<Accepted, ProtocolError> {
-        let charge =
-            |uid| move || -> Result<Charge, ProtocolError> { Ok(self.0.users.charge(uid, Countable::Job)?) };
+        let (uid, inputs) = (arrival.uid, arrival.circuit.circuit.num_inputs());
+        let what = Countable::Job(proof_bytes(inputs) * u64::from(arrival.submit.partitions));
+        let charge = || -> Result<Charge, ProtocolError> { Ok(self.0.users.charge(uid, what)?) };
         let accepted = self.with(|state| {
             self.check_open()?;
-            let charge = charge(arrival.uid);
             state.jobs.admit(arrival, charge, Instant::now())
         })?;
         self.0.wake.notify_one();
@@ -277,9 +277,9 @@ impl Scheduler {
         if view.verdict.is_none() && hopeless { Err(draining()) } else { Ok(view) }
     }
 
-    /// All jobs, oldest first.
-    pub fn statuses(&self) -> Vec<JobStatus> {
-        self.lock().jobs.statuses(Instant::now())
+    /// The jobs, and how many are left out: see [`JobTable::statuses`].
+    pub fn statuses(&self) -> (Vec<JobStatus>, u32) {
+        self.lock().jobs.statuses(STATUS_PARTITIONS, Instant::now())
     }
 
     /// Counts since the start.

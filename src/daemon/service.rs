@@ -77,6 +77,7 @@ impl Service {
             running: busy.into(),
         });
         let usage = self.budget.usage();
+        let (jobs, omitted_jobs) = self.scheduler.statuses();
         Status {
             build: crate::BUILD_ID.to_owned(),
             pid: std::process::id(),
@@ -93,7 +94,8 @@ impl Service {
                 waiting: u32::try_from(usage.waiting).unwrap_or(u32::MAX),
             },
             circuits: self.registry.infos(),
-            jobs: self.scheduler.statuses(),
+            jobs,
+            omitted_jobs,
             counters: self.scheduler.counters(),
             connections: self.users.connections(),
             message: self.message.lock().unwrap_or_else(PoisonError::into_inner).clone(),

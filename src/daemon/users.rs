@@ -13,8 +13,8 @@ use std::{
 pub enum Countable {
     /// A connection.
     Connection,
-    /// A job, until it is forgotten.
-    Job,
+    /// A job, until it is forgotten, whose result takes so many bytes.
+    Job(u64),
     /// A witness buffer of so many bytes.
     Buffer(u64),
 }
@@ -23,6 +23,7 @@ pub enum Countable {
 struct Counts {
     connections: u32,
     jobs: u32,
+    results: u64,
     buffers: u32,
     bytes: u64,
 }
@@ -81,6 +82,19 @@ pub enum QuotaError {
         /// Bytes allowed.
         limit: u64,
     },
+    /// The results of all users would be too large.
+    #[error(
+        "the results of all jobs take up to {} and this one's {} more, wanted at most limits.result_bytes = {}",
+        about_bytes(*found), about_bytes(*more), show_bytes(*limit)
+    )]
+    Results {
+        /// Bytes that jobs have been admitted with.
+        found: u64,
+        /// Bytes of this job.
+        more: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
 }
 
 impl From<QuotaError> for ProtocolError {
@@ -100,7 +114,10 @@ impl Counts {
     fn add(&mut self, what: Countable) {
         match what {
             Countable::Connection => self.connections += 1,
-            Countable::Job => self.jobs += 1,
+            Countable::Job(results) => {
+                self.jobs += 1;
+                self.results = self.results.saturating_add(results);
+            }
             Countable::Buffer(bytes) => {
                 self.buffers += 1;
                 self.bytes = self.bytes.saturating_add(bytes);
@@ -111,7 +128,10 @@ impl Counts {
     fn remove(&mut self, what: Countable) {
         match what {
             Countable::Connection => self.connections -= 1,
-            Countable::Job => self.jobs -= 1,
+            Countable::Job(results) => {
+                self.jobs -= 1;
+                self.results -= results;
+            }
             Countable::Buffer(bytes) => {
                 self.buffers -= 1;
                 self.bytes -= bytes;
@@ -172,10 +192,14 @@ impl Users {
                 )?;
                 together("connections", "limits.connections", all.connections, limits.connections)?;
             }
-            Countable::Job => {
+            Countable::Job(more) => {
                 let things = "jobs that are unfinished or not acknowledged";
                 user(things, "limits.jobs_per_uid", held.jobs, limits.jobs_per_uid)?;
                 together(things, "limits.jobs", all.jobs, limits.jobs)?;
+                let (found, limit) = (all.results, limits.result_bytes);
+                if found.checked_add(more).is_none_or(|sum| sum > limit) {
+                    return Err(QuotaError::Results { found, more, limit });
+                }
             }
             Countable::Buffer(more) => {
                 user("witness buffers", "limits.leases_per_uid", held.buffers, limits.leases_per_uid)?;
@@ -231,7 +255,7 @@ mod tests {
                 "user 1 has 2 connections, wanted at most limits.connections_per_uid = 2",
                 "the daemon has 3 connections, wanted at most limits.connections = 3",
             ),
-            (Countable::Job, "limits.jobs_per_uid = 2", "limits.jobs = 3"),
+            (Countable::Job(1), "limits.jobs_per_uid = 2", "limits.jobs = 3"),
         ] {
             let users = users();
             let _held = [users.charge(1, what).unwrap(), users.charge(1, what).unwrap()];
@@ -262,9 +286,23 @@ mod tests {
     }
 
     #[test]
+    fn results_are_limited_together() {
+        let users = users();
+        users.set_limits(Limits { result_bytes: 100, ..Config::default().limits });
+        let first = users.charge(1, Countable::Job(60)).unwrap();
+        let error = users.charge(2, Countable::Job(41)).err().unwrap();
+        assert_eq!(error, QuotaError::Results { found: 60, more: 41, limit: 100 });
+        assert!(error.to_string().contains("limits.result_bytes = 100B"), "{error}");
+        assert!(users.charge(2, Countable::Job(u64::MAX)).is_err());
+        assert!(users.charge(2, Countable::Job(40)).is_ok());
+        drop(first);
+        assert!(users.charge(2, Countable::Job(100)).is_ok());
+    }
+
+    #[test]
     fn nothing_stays_behind() {
         let users = users();
-        let charges = [Countable::Connection, Countable::Job, Countable::Buffer(7)]
+        let charges = [Countable::Connection, Countable::Job(5), Countable::Buffer(7)]
             .map(|w| users.charge(1, w).unwrap());
         assert_eq!(users.connections(), 1);
         drop(charges);
@@ -275,10 +313,10 @@ mod tests {
     #[test]
     fn lowered_limits_let_go_on_what_is_there() {
         let users = users();
-        let held = users.charge(1, Countable::Job).unwrap();
+        let held = users.charge(1, Countable::Job(1)).unwrap();
         users.set_limits(Limits { jobs_per_uid: 1, ..Config::default().limits });
-        assert!(users.charge(1, Countable::Job).is_err());
+        assert!(users.charge(1, Countable::Job(1)).is_err());
         drop(held);
-        assert!(users.charge(1, Countable::Job).is_ok());
+        assert!(users.charge(1, Countable::Job(1)).is_ok());
     }
 }

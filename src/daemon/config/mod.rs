@@ -68,6 +68,8 @@ pub struct Limits {
     pub jobs: u32,
     /// Jobs of one uid, counted likewise.
     pub jobs_per_uid: u32,
+    /// Bytes of all jobs' results, those to come included.
+    pub result_bytes: u64,
     /// Witness buffers (leases and own memfds) of one uid.
     pub leases_per_uid: u32,
     /// Bytes of those buffers; None: only the memory budget bounds them.
@@ -93,6 +95,7 @@ impl Default for Config {
                 requests_per_connection: 64,
                 jobs: 4096,
                 jobs_per_uid: 1024,
+                result_bytes: 256 << 20,
                 leases_per_uid: 256,
                 bytes_per_uid: None,
             },

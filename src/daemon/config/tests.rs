@@ -36,6 +36,7 @@ fn every_setting_is_read() {
         requests_per_connection = 8
         jobs = 7
         jobs_per_uid = 6
+        result_bytes = "1MiB"
         leases_per_uid = 5
         bytes_per_uid = "4GiB"
         "#,
@@ -59,6 +60,7 @@ fn every_setting_is_read() {
             requests_per_connection: 8,
             jobs: 7,
             jobs_per_uid: 6,
+            result_bytes: 1 << 20,
             leases_per_uid: 5,
             bytes_per_uid: Some(4 << 30),
         },

@@ -384,11 +384,22 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         }
     }
 
-    /// All jobs, oldest first.
-    pub fn statuses(&self, now: Instant) -> Vec<JobStatus> {
-        let mut statuses: Vec<_> = self.jobs.values().map(|job| job.status(now)).collect();
-        statuses.sort_by_key(|status| status.job.0);
-        statuses
+    /// Jobs with `most` partitions at most, and how many jobs are left out: unfinished ones, oldest first,
+    /// then finished ones, newest first.
+    pub fn statuses(&self, most: usize, now: Instant) -> (Vec<JobStatus>, u32) {
+        let mut jobs: Vec<_> = self.jobs.values().collect();
+        jobs.sort_by_key(|job| job.id.0);
+        let (mut listed, finished): (Vec<_>, Vec<_>) =
+            jobs.into_iter().partition(|job| job.verdict.is_none());
+        listed.extend(finished.into_iter().rev());
+        let mut partitions = 0;
+        let fit = listed.iter().take_while(|job| {
+            partitions += job.partitions.len();
+            partitions <= most
+        });
+        let fit = fit.count();
+        let omitted = u32::try_from(listed.len() - fit).unwrap_or(u32::MAX);
+        (listed[..fit].iter().map(|job| job.status(now)).collect(), omitted)
     }
 
     /// Counts since the start, in partitions (refusals in requests).

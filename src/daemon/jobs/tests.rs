@@ -55,7 +55,7 @@ impl Bench {
     fn admit(&mut self, uid: u32, submit: &Submit, witness: u32) -> Result<Accepted, ProtocolError> {
         let (circuit_id, key_id) = (ContentId([1; 32]), ContentId([2; 32]));
         let arrival = Arrival { uid, submit, circuit: "spend", circuit_id, key_id, witness };
-        self.table.admit(arrival, || Ok(self.users.charge(uid, Countable::Job)?), self.now)
+        self.table.admit(arrival, || Ok(self.users.charge(uid, Countable::Job(1))?), self.now)
     }
 
     fn next(&mut self) -> Task<&'static str, u32> {
@@ -112,7 +112,7 @@ fn a_job_of_three_partitions_from_first_to_last() {
 
     bench.table.acknowledge(7, job).unwrap();
     assert_eq!(bench.table.view(7, job).err().unwrap().code, ErrorCode::UnknownJob);
-    assert!(bench.table.statuses(bench.now).is_empty());
+    assert!(bench.table.statuses(usize::MAX, bench.now).0.is_empty());
     let counters = bench.table.counters();
     assert_eq!((counters.submitted, counters.proved, counters.failed, counters.cancelled), (3, 3, 0, 0));
 }
@@ -164,7 +164,7 @@ fn conflicts_name_what_differs() {
         assert_eq!(error.code, ErrorCode::PartitionInvalid);
         assert!(error.message.contains(needle), "{error}");
     }
-    assert_eq!(bench.table.statuses(bench.now).len(), 1);
+    assert_eq!(bench.table.statuses(usize::MAX, bench.now).0.len(), 1);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn results_and_incomplete_jobs_expire_but_active_ones_do_not() {
     let queued = bench.admit(7, &submit(b"queued", 0, 2), 0).unwrap().job;
 
     bench.table.expire(bench.now + TTL - Duration::from_millis(1), TTL);
-    assert_eq!(bench.table.statuses(bench.now).len(), 3);
+    assert_eq!(bench.table.statuses(usize::MAX, bench.now).0.len(), 3);
     bench.table.expire(bench.now + TTL, TTL);
     assert!(bench.table.view(7, done).is_err());
     assert!(bench.table.view(7, running).is_ok() && bench.table.view(7, queued).is_ok());
@@ -274,6 +274,30 @@ fn results_and_incomplete_jobs_expire_but_active_ones_do_not() {
     bench.table.expire(bench.now + TTL, TTL);
     assert!(bench.table.view(7, running).is_err(), "its second partition never came");
     assert!(bench.table.view(7, queued).is_ok());
+}
+
+#[test]
+fn a_status_lists_unfinished_jobs_first_and_has_an_end() {
+    let mut bench = Bench::new();
+    let done: Vec<_> = [b"a", b"b"]
+        .map(|key| {
+            let job = bench.admit(7, &submit(key, 0, 1), 0).unwrap().job;
+            let task = bench.next();
+            bench.complete(&task, Outcome::Proved(proof(0)));
+            job
+        })
+        .into();
+    let open: Vec<_> = [b"c", b"d"].map(|key| bench.admit(8, &submit(key, 0, 3), 0).unwrap().job).into();
+    for (most, listed) in [
+        (8, vec![open[0], open[1], done[1], done[0]]),
+        (7, vec![open[0], open[1], done[1]]),
+        (5, vec![open[0]]),
+        (2, vec![]),
+    ] {
+        let (jobs, omitted) = bench.table.statuses(most, bench.now);
+        assert_eq!(jobs.iter().map(|job| job.job).collect::<Vec<_>>(), listed, "{most}");
+        assert_eq!(omitted as usize, 4 - listed.len());
+    }
 }
 
 #[test]

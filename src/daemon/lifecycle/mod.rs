@@ -104,6 +104,10 @@ pub async fn run(
         workers.push(worker.start().map_err(StartError::Worker)?);
     }
     service.registry.preload();
+    let room = tokio::spawn({
+        let registry = service.registry.clone();
+        async move { registry.make_room().await }
+    });
     let server = tokio::spawn(server::serve(listener, service.clone()));
     let mut life = Life {
         config,
@@ -116,6 +120,7 @@ pub async fn run(
         stalled: None,
     };
     life.live(controls, watchdog).await;
+    room.abort();
     // A worker that is stuck in a backend does not keep the daemon from ending.
     drop(workers);
     let _ended = server.await;

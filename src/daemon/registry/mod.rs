@@ -1,9 +1,11 @@
 //! Circuits by name. Each has a definition file; its key and circuit are loaded at the start or with the
 //! first use, each in a thread of its own, so that one that takes minutes keeps no other from being served.
-//! A circuit that cannot be loaded is reported as such and disturbs nobody.
+//! A circuit that cannot be loaded is reported as such and disturbs nobody. While requests wait for memory,
+//! circuits that nobody uses make room, and are loaded again with their next use.
 mod loading;
 
 use super::budget::{Budget, Demand};
+use super::slow::drop_slowly;
 use crate::catalog::{CircuitDefinition, DefinitionError};
 use crate::proto::{CircuitInfo, ContentId, ErrorCode, KeyTier, ProtocolError};
 use crate::{groth16::ProvingKey, r1cs::Circuit};
@@ -11,15 +13,22 @@ use loading::Files;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
 pub use loading::LoadedCircuit;
 pub(crate) use loading::describe;
 
 /// Bytes of working memory that must be set aside for a circuit, whatever proves it.
 pub type Headroom = dyn Fn(&Circuit, &ProvingKey) -> u64 + Send + Sync;
+
+/// How long making room waits for a circuit to become idle before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What loading needs.
 pub struct LoadSettings {
@@ -49,6 +58,8 @@ struct Entry {
     /// The definition, and what its files were when it was read; or why there is none.
     source: Result<(CircuitDefinition, Files), String>,
     state: watch::Sender<State>,
+    /// The registry's count of uses when this one was last used.
+    used: AtomicU64,
 }
 
 impl Entry {
@@ -57,7 +68,28 @@ impl Entry {
             Ok(_) => State::NotLoaded,
             Err(problem) => State::Failed(problem.clone()),
         };
-        Self { name, source, state: watch::Sender::new(state) }
+        Self { name, source, state: watch::Sender::new(state), used: AtomicU64::new(0) }
+    }
+
+    /// Whether the circuit is to be loaded at the start.
+    fn preloads(&self) -> bool {
+        matches!(&self.source, Ok((definition, _)) if definition.preload)
+    }
+
+    /// Lets go of the circuit if it is loaded and nobody uses it.
+    fn evict(&self) -> bool {
+        let mut evicted = None;
+        self.state.send_if_modified(|state| {
+            // Whoever takes a circuit clones it out of the state, which is locked here.
+            let idle = matches!(state, State::Hot(loaded) if Arc::strong_count(loaded) == 1);
+            if idle {
+                evicted = Some(std::mem::replace(state, State::NotLoaded));
+            }
+            idle
+        });
+        let evicts = evicted.is_some();
+        drop_slowly(evicted);
+        evicts
     }
 
     fn info(&self) -> CircuitInfo {
@@ -123,12 +155,13 @@ pub struct Registry(Arc<Inner>);
 struct Inner {
     settings: LoadSettings,
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
+    uses: AtomicU64,
 }
 
 impl Registry {
     /// No circuits yet: see [`Registry::read`].
     pub fn new(settings: LoadSettings) -> Self {
-        Self(Arc::new(Inner { settings, entries: Mutex::default() }))
+        Self(Arc::new(Inner { settings, entries: Mutex::default(), uses: AtomicU64::new(0) }))
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Entry>>> {
@@ -178,10 +211,33 @@ impl Registry {
     pub fn preload(&self) {
         let entries: Vec<_> = self.entries().values().cloned().collect();
         for entry in entries {
-            if matches!(&entry.source, Ok((definition, _)) if definition.preload) {
+            if entry.preloads() {
                 self.start(&entry);
             }
         }
+    }
+
+    /// Makes room for ever: while requests wait for memory, lets go of circuits that nobody uses, one by
+    /// one, those first that are not loaded at the start, the least recently used first.
+    pub async fn make_room(&self) {
+        loop {
+            self.0.settings.budget.short().await;
+            if !self.evict_one() {
+                sleep(LOOK_AGAIN).await;
+            }
+        }
+    }
+
+    /// Lets go of the circuit whose turn it is, if there is one that nobody uses.
+    pub fn evict_one(&self) -> bool {
+        let mut entries: Vec<_> = self.entries().values().cloned().collect();
+        entries.sort_by_key(|entry| (entry.preloads(), entry.used.load(Ordering::Relaxed)));
+        let evicted = entries.iter().find(|entry| entry.evict());
+        if let Some(entry) = evicted {
+            let circuit = &entry.name[..];
+            tracing::info!(CIRCUIT = circuit, "circuit {circuit} makes room: requests wait for memory");
+        }
+        evicted.is_some()
     }
 
     /// Waits until no circuit is being loaded.
@@ -202,9 +258,10 @@ impl Registry {
     /// `UnknownCircuit` and `CircuitUnavailable`.
     pub async fn get(&self, name: &str) -> Result<Arc<LoadedCircuit>, ProtocolError> {
         let entry = self.entry(name)?;
-        self.start(&entry);
         let mut state = entry.state.subscribe();
         loop {
+            // Again after each change: it may have come and made room for another meanwhile.
+            self.start(&entry);
             if let Some(ready) = ready(&entry, &state.borrow_and_update()) {
                 return ready;
             }
@@ -253,8 +310,9 @@ impl Registry {
         })
     }
 
-    /// Starts loading a circuit that nobody has asked for yet.
+    /// Notes a use of a circuit, and starts loading it if it is not there.
     fn start(&self, entry: &Arc<Entry>) {
+        entry.used.store(self.0.uses.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         let Ok((definition, files)) = &entry.source else { return };
         let starts = entry.state.send_if_modified(|state| {
             let starts = matches!(state, State::NotLoaded);

@@ -80,6 +80,53 @@ async fn a_circuit_is_loaded_with_its_first_use_or_at_the_start() {
     );
 }
 
+/// What one circuit takes, headroom apart.
+async fn for_one() -> u64 {
+    let bench = Bench::new(1 << 30);
+    bench.define("one", &merkle(true));
+    bench.read();
+    bench.registry.get("one").await.unwrap();
+    bench.budget.usage().used()
+}
+
+#[tokio::test]
+async fn idle_circuits_make_room_and_used_ones_do_not() {
+    // Room for two, and half a circuit more: what the loading begins with is an estimate.
+    let one = for_one().await;
+    let bench = Bench::new(2 * one + one / 2 + HEADROOM);
+    for (name, preload) in [("early", true), ("late", false), ("later", false)] {
+        bench.define(name, &merkle(preload));
+    }
+    bench.read();
+    let room = tokio::spawn({
+        let registry = bench.registry.clone();
+        async move { registry.make_room().await }
+    });
+    let tiers = || ["early", "late", "later"].map(|name| bench.tier(name));
+    let (hot, cold) = (KeyTier::Host, KeyTier::NotLoaded);
+    let early = bench.registry.get("early").await.unwrap();
+    drop(early);
+    drop(bench.registry.get("late").await.unwrap());
+    assert_eq!(tiers(), [hot, hot, cold], "there is no need yet");
+    // The one that is not loaded at the start goes first, though it was used last.
+    drop(bench.registry.get("later").await.unwrap());
+    assert_eq!(tiers(), [hot, cold, hot]);
+    let later = bench.registry.get("later").await.unwrap();
+    drop(bench.registry.get("late").await.unwrap());
+    assert_eq!(tiers(), [cold, hot, hot], "a circuit in use stays");
+    // Both are in use: the third waits until one is not.
+    let late = bench.registry.get("late").await.unwrap();
+    let registry = bench.registry.clone();
+    let waits = tokio::spawn(async move { registry.get("early").await.map(drop) });
+    bench.budget.short().await;
+    assert_eq!((bench.tier("late"), bench.tier("later")), (hot, hot));
+    drop(late);
+    waits.await.unwrap().unwrap();
+    assert_eq!(tiers(), [hot, cold, hot]);
+    drop(later);
+    room.abort();
+}
+
 #[tokio::test]
 async fn a_circuit_that_cannot_be_served_says_why_and_disturbs_nobody() {
     let bench = Bench::new(1 << 30);

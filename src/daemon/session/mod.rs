@@ -4,8 +4,8 @@
 mod requests;
 
 use super::lease::Lease;
-use super::scheduler::drop_slowly;
 use super::service::Service;
+use super::slow::drop_slowly;
 use crate::proto::{
     ErrorCode, PROTOCOL_VERSION, Packet, PacketSocket, ProtocolError, RecvError, Reply, ReplyBody, Request,
     RequestBody, Welcome, WitnessSource, attached,
@@ -26,6 +26,8 @@ use tokio::{sync::mpsc, task::JoinSet, time};
 const OUTGOING: usize = 16;
 /// How long the peer may leave a reply unread before it is cut off.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may take to say hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// How long unanswered requests may take once the daemon has stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -88,9 +90,15 @@ impl Session {
     /// Reads requests. True: the daemon has stopped; false: the connection has ended.
     async fn read(self: &Arc<Self>, socket: &PacketSocket, requests: &mut JoinSet<()>) -> bool {
         let mut greeted = false;
+        let silence = time::sleep(HELLO_LIMIT);
+        tokio::pin!(silence);
         loop {
             let received = tokio::select! {
                 received = socket.recv() => received,
+                () = &mut silence, if !greeted => {
+                    tracing::debug!(UID = self.uid, "a connection of user {} is closed: it says no hello", self.uid);
+                    return false;
+                }
                 () = self.service.scheduler.stopped() => return true,
                 () = self.out.closed() => return false,
             };

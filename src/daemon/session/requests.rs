@@ -4,7 +4,7 @@ use crate::daemon::budget::{Demand, NeverFits, Reservation};
 use crate::daemon::jobs::{Arrival, Known};
 use crate::daemon::lease::Lease;
 use crate::daemon::registry::LoadedCircuit;
-use crate::daemon::scheduler::slowly;
+use crate::daemon::slow::slowly;
 use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
@@ -89,11 +89,17 @@ impl Session {
         let reservation = if request.wait {
             self.reserve(demand, name).await?
         } else {
-            let reserved = service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))?;
-            reserved.ok_or_else(|| busy("the memory budget is exhausted".into()))?
+            loop {
+                match service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))? {
+                    Some(reservation) => break reservation,
+                    None if service.registry.evict_one() => {}
+                    None => return Err(busy("the memory budget is exhausted".into())),
+                }
+            }
         };
         let id = self.new_lease_id();
-        let lease = Lease::create(id, bytes, reservation, charge).map_err(|e| no_memory(&e))?;
+        let lease =
+            Lease::create(id, bytes, circuit.clone(), reservation, charge).map_err(|e| no_memory(&e))?;
         let descriptor = lease.buffer().memfd().try_clone_to_owned().map_err(|e| no_memory(&e))?;
         self.leases().insert(id, lease);
         let reply = proto::Lease {

@@ -35,8 +35,10 @@ pub struct Status {
     pub memory: MemoryStatus,
     /// Its circuits.
     pub circuits: Vec<CircuitInfo>,
-    /// The jobs it knows.
+    /// The jobs it knows: unfinished ones, oldest first, then finished ones, newest first.
     pub jobs: Vec<JobStatus>,
+    /// Jobs that are left out there, where there are very many.
+    pub omitted_jobs: u32,
     /// Totals since its start.
     pub counters: Counters,
     /// Open connections.
@@ -131,6 +133,7 @@ impl Status {
         to.set_state(self.state.to_wire());
         to.set_connections(self.connections);
         to.set_message(&self.message[..]);
+        to.set_omitted_jobs(self.omitted_jobs);
         let mut backends = to.reborrow().init_backends(wire::count(&self.backends));
         for (backend, index) in self.backends.iter().zip(0..) {
             let mut to = backends.reborrow().get(index);
@@ -174,6 +177,7 @@ impl Status {
             memory: MemoryStatus::read(from.get_memory()?),
             circuits: CircuitInfo::read_list(from.get_circuits()?, max_entries)?,
             jobs,
+            omitted_jobs: from.get_omitted_jobs(),
             counters: Counters::read(from.get_counters()?),
             connections: from.get_connections(),
             message: wire::text("message", from.get_message())?,

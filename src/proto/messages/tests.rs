@@ -200,12 +200,12 @@ fn status() -> impl Strategy<Value = Status> {
     );
     (
         (text(), any::<u32>(), milliseconds(), any_of(DaemonState::ALL), vec(backend, 0..3)),
-        (memory, vec(circuit_info(), 0..3), vec(job_status(), 0..3), counters, any::<u32>(), text()),
+        (memory, vec(circuit_info(), 0..3), vec(job_status(), 0..3), counters, any::<(u32, u32)>(), text()),
     )
         .prop_map(
             |(
                 (build, pid, uptime, state, backends),
-                (memory, circuits, jobs, counters, connections, message),
+                (memory, circuits, jobs, counters, (connections, omitted_jobs), message),
             )| {
                 Status {
                     build,
@@ -216,6 +216,7 @@ fn status() -> impl Strategy<Value = Status> {
                     memory,
                     circuits,
                     jobs,
+                    omitted_jobs,
                     counters,
                     connections,
                     message,
