@@ -110,7 +110,13 @@ fn parse(bytes: &[u8]) -> Result<(usize, usize), FormatError> {
     let file = BinFile::parse(bytes, MAGIC, &[VERSION])?;
     let mut header = file.section(1, HEADER)?;
     header.expect_scalar_modulus()?;
+    let place = header.offset();
     let count = header.u32_le()?;
+    if count == 0 {
+        let (found, wanted) = ("0".to_owned(), "at least 1 (ONE)".to_owned());
+        let defect = Defect::Value { what: "the number of values", found, wanted };
+        return Err(FormatError::malformed(HEADER, place, defect));
+    }
     header.finish()?;
     let mut values: Reader<'_> = file.section(2, VALUES)?;
     let offset = values.offset();
@@ -224,6 +230,7 @@ mod tests {
             ("another version", with(4, &[3]), 4),
             ("another field size", with(24, &[33]), 24),
             ("another modulus", with(28, &[0]), 28),
+            ("no values announced", with(60, &[0; 4]), 60),
             ("too few values announced", with(60, &[0x91]), values + 1681 * 32),
             ("too many values announced", with(60, &[0x93]), values),
             ("a value that is r", with(values + 7 * 32, &modulus), values + 7 * 32),

@@ -61,7 +61,12 @@ pub async fn run(socket: PacketSocket, uid: u32, service: Arc<Service>) {
         let _in_time = time::timeout(FAREWELL, answered).await;
     }
     requests.shutdown().await;
-    drop_slowly(session);
+    // Only leases take long to drop; a thread more for each of many connections would be a waste.
+    if session.leases().is_empty() {
+        drop(session)
+    } else {
+        drop_slowly(session)
+    }
     if stopped {
         let _in_time = time::timeout(FAREWELL, writer).await;
     } else {

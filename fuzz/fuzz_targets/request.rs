@@ -1,0 +1,7 @@
+//! See `checks::request`.
+#![no_main]
+#[path = "../checks.rs"]
+#[allow(dead_code, reason = "each target runs one of the checks")]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::request(bytes));
