@@ -187,10 +187,8 @@ mod tests {
         write(&z, &copy).unwrap();
         assert_eq!(fs::read(&copy).unwrap(), fs::read(fixture()).unwrap());
         assert_eq!(Wtns::open(&copy).unwrap().read(1..3).unwrap(), z[1..3]);
-        for few in [&z[..0], &z[..1]] {
-            write(few, &copy).unwrap();
-            assert_eq!(read(&copy).unwrap(), few);
-        }
+        write(&z[..1], &copy).unwrap();
+        assert_eq!(read(&copy).unwrap(), z[..1]);
     }
 
     #[test]
