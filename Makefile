@@ -48,10 +48,10 @@ docs: ## man pages, shell completions and the library's documentation, under tar
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz
-	@for target in $$(cargo +nightly fuzz list); do \
+	@targets=$$(cargo +nightly fuzz list); for target in $$targets; do \
 		mkdir -p "fuzz/corpus/$$target"; \
 		cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" tests/fixtures/circom -- \
-			-max_total_time=$(FUZZ_SECONDS); done
+			-max_total_time=$(FUZZ_SECONDS) -max_len=2097152 || exit 1; done
 
 deps: ## install what all of the above need
 	@scripts/install-deps build test lint

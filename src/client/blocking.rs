@@ -4,8 +4,8 @@ use crate::proto::{Accepted, CircuitInfo, IdempotencyKey, JobId, JobResult, Stat
 use std::{error::Error, path::Path, sync::Arc};
 use tokio::runtime::{Builder, Runtime};
 
-/// A daemon to talk to; see [`super::Client`]. It drives its connection while a call is under way, on the
-/// caller's thread.
+/// A daemon to talk to; see [`super::Client`]. A thread of its own drives the connection, so that what is
+/// given back between two calls reaches the daemon at once.
 #[derive(Debug)]
 pub struct Client {
     client: super::Client,
@@ -20,7 +20,7 @@ impl Client {
 
     /// The same with another patience.
     pub fn connect_with(path: impl AsRef<Path>, name: &str, retry: RetryPolicy) -> Result<Self, ClientError> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(super::Client::connect_with(path, name, retry))?;
         Ok(Self { client, runtime: Arc::new(runtime) })
     }

@@ -8,10 +8,46 @@ use crate::proto::{BackendStatus, DaemonState, InstanceId, MemoryStatus, Status}
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Instant,
 };
+
+/// A turn that is taken in the order of asking.
+#[derive(Default)]
+pub struct Turn {
+    taken: tokio::sync::Mutex<()>,
+    waiting: AtomicUsize,
+}
+
+impl Turn {
+    /// Waits for the turn. Dropping the future gives the place up.
+    pub async fn wait(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        let _counted = Counted::new(&self.waiting);
+        self.taken.lock().await
+    }
+
+    /// How many wait for it.
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// One more, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The daemon as its connections see it.
 pub struct Service {
@@ -23,6 +59,9 @@ pub struct Service {
     pub budget: Budget,
     /// The users' accounts.
     pub users: Users,
+    /// Whose turn it is to wait for the memory of a witness buffer, in the order of arrival. Only that one
+    /// holds a circuit while it waits: the others' circuits can make room for it.
+    pub turn: Turn,
     /// What proves, one worker each.
     pub backends: Vec<Arc<dyn Backend>>,
     /// This start of the daemon.
@@ -46,6 +85,7 @@ impl Service {
             scheduler,
             budget,
             users,
+            turn: Turn::default(),
             backends,
             instance: InstanceId::generate(),
             started: Instant::now(),
@@ -91,7 +131,7 @@ impl Service {
                 keys: usage.keys,
                 circuits: usage.circuits,
                 working: usage.working,
-                waiting: u32::try_from(usage.waiting).unwrap_or(u32::MAX),
+                waiting: u32::try_from(usage.waiting + self.turn.waiting()).unwrap_or(u32::MAX),
             },
             circuits: self.registry.infos(),
             jobs,

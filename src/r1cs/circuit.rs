@@ -145,7 +145,8 @@ impl Circuit {
     }
 
     /// BLAKE3 over the canonical serialisation (counts, table, matrices): the circuit's id. Circuits
-    /// with equal rows have equal ids, wherever they come from; computed once.
+    /// with equal rows have equal ids, wherever they come from; C counts where it is known, so that a
+    /// `.zkey`, which stores no C, and the `.r1cs` of the same circuit have different ids. Computed once.
     pub fn id(&self) -> [u8; 32] {
         *self.id.get_or_init(|| {
             let hashes: Vec<SectionHash> =

@@ -176,9 +176,16 @@ fn long_job(daemon: &Daemon) -> (std::process::Child, String) {
     let mut child = prove.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     loop {
         let status = ask(daemon, "status --json").ended(0).json();
-        if let Some(job) = status["jobs"][0]["job"].as_str() {
-            assert_eq!(status["jobs"][0]["partitions"].as_array().unwrap().len(), 1024);
-            return (child, job.to_owned());
+        let active = |job: &&serde_json::Value| {
+            job["partitions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|p| p["state"] == "running" || p["state"] == "queued")
+        };
+        if let Some(job) = status["jobs"].as_array().unwrap().iter().find(active) {
+            assert_eq!(job["partitions"].as_array().unwrap().len(), 1024);
+            return (child, job["job"].as_str().unwrap().to_owned());
         }
         assert_eq!(child.try_wait().unwrap(), None, "the job ended before it was seen");
         sleep(Duration::from_millis(20));
@@ -188,13 +195,15 @@ fn long_job(daemon: &Daemon) -> (std::process::Child, String) {
 #[test]
 fn an_interrupted_prove_cancels_its_job() {
     let daemon = serving();
-    let (child, job) = long_job(&daemon);
-    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["error"]["code"], "interrupted");
-    assert!(document["error"]["message"].as_str().unwrap().contains(&job), "{document}");
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let (child, job) = long_job(&daemon);
+        kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{signal}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["error"]["code"], "interrupted");
+        assert!(document["error"]["message"].as_str().unwrap().contains(&job), "{document}");
+    }
     let status = ask(&daemon, "status --json").ended(0).json();
     assert!(status["counters"]["cancelled"].as_u64() > Some(0), "{status}");
     ask(&daemon, "prove merkle --witness merkle.wtns").ended(0);

@@ -128,3 +128,54 @@ async fn auto_is_what_the_host_allows() {
     assert_eq!(peer.status().await.memory.total, wanted);
     daemon.stop();
 }
+
+/// Two circuits that are loaded, and two requests that each fit only without the other's circuit.
+#[tokio::test]
+async fn requests_that_wait_do_not_hold_their_circuits() {
+    let two = || {
+        let (builder, chain, _) = with_chain(LENGTH);
+        let (definition, _) = chain.write(builder.dir(), "other");
+        builder.circuit("other", &definition)
+    };
+    let daemon = two().config("memory = '1GiB'").start();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    let memory = peer.status().await.memory;
+    let taken = memory.keys + memory.circuits + headroom();
+    daemon.stop();
+    let daemon = two().config(&format!("memory = '{}B'", taken + LEASE / 2)).start();
+    let mut first = Peer::greet(&daemon.socket()).await;
+    let mut second = Peer::greet(&daemon.socket()).await;
+    for _ in 0..5 {
+        let wants = |circuit: &str| RequestBody::Lease(LeaseRequest { circuit: circuit.into(), wait: true });
+        let ids = (first.send(wants("chain"), &[]).await, second.send(wants("other"), &[]).await);
+        // Both are asked; each is served once the other has given its lease back.
+        let serve = async |peer: &mut Peer, id: u64| {
+            let (body, descriptors) = peer.reply_to(id).await;
+            let lease = leased(body, descriptors).expect("its turn comes");
+            let released = peer.ask(RequestBody::Release(lease.lease.id)).await;
+            assert!(matches!(released, ReplyBody::Released));
+        };
+        tokio::join!(serve(&mut first, ids.0), serve(&mut second, ids.1));
+    }
+}
+
+/// A blocking client gives a lease back when it is dropped, not with its next call.
+#[tokio::test]
+async fn a_dropped_lease_of_a_blocking_client_comes_back_at_once() {
+    let daemon = with_room_for(1).await;
+    let socket = daemon.socket();
+    let (dropped, wait) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let client = std::thread::spawn(move || {
+        let client = cuzk::client::blocking::Client::connect(socket, "test").unwrap();
+        drop(client.lease("chain", true).unwrap());
+        dropped.send(()).unwrap();
+        // Alive, without a call.
+        let _ = ended.recv();
+    });
+    tokio::task::spawn_blocking(move || wait.recv()).await.unwrap().unwrap();
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    peer.status_until(|s| s.memory.leases == 0).await;
+    drop(end);
+    client.join().unwrap();
+}

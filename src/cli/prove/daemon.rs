@@ -16,7 +16,10 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use tokio::{signal, task::spawn_blocking};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::spawn_blocking,
+};
 
 /// Proves the witnesses as the partitions of one job.
 pub fn prove(verb: &Prove, circuit: &str, socket: &Path, output: Output) -> Result<Proved, Failure> {
@@ -26,7 +29,7 @@ pub fn prove(verb: &Prove, circuit: &str, socket: &Path, output: Output) -> Resu
         let mut job = client.job(options(verb, circuit, &progress)?)?;
         let result = tokio::select! {
             result = run(&mut job, &verb.witness) => result?,
-            _ = signal::ctrl_c() => return Err(interrupted(&client, &job).await),
+            () = interruption() => return Err(interrupted(&client, &job).await),
         };
         let public_inputs = if result.proofs.iter().any(untold) {
             let circuits = client.circuits().await?;
@@ -95,9 +98,30 @@ fn fill(mut lease: Lease, path: &Path) -> Result<Lease, Failure> {
     Ok(lease)
 }
 
+/// The first signal that asks this process to end.
+async fn interruption() {
+    let wait = |kind| async move {
+        match signal(kind) {
+            Ok(mut signal) => drop(signal.recv().await),
+            // Then the signal keeps its default effect.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = wait(SignalKind::interrupt()) => {}
+        () = wait(SignalKind::terminate()) => {}
+        () = wait(SignalKind::hangup()) => {}
+    }
+}
+
 /// Nobody waits for the job any more.
 async fn interrupted(client: &Client, job: &Job) -> Failure {
-    let Some(id) = job.id() else {
+    // A submission may be on its way: the daemon knows whether it has the job.
+    let id = match job.id() {
+        Some(id) => Some(id),
+        None => client.find(job.key()).await.ok().flatten().map(|accepted| accepted.job),
+    };
+    let Some(id) = id else {
         return Failure::new(Exit::Interrupted, "interrupted", "interrupted; nothing was submitted");
     };
     let message = match client.cancel(id).await {

@@ -176,6 +176,8 @@ impl Life {
         let mut ticks = time::interval(TICK);
         // A stall is seen at the second look, which must come early enough for the watchdog to act.
         let mut beats = time::interval(watchdog.map_or(TICK, |allowed| allowed / 2));
+        // Two beats at once, after a delay, would take a worker that had no time for one that hangs.
+        beats.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 control = controls.recv() => match control {

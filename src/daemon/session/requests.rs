@@ -73,30 +73,63 @@ impl Session {
         }
     }
 
+    /// A circuit with memory for one of its witnesses, of `size` bytes, once there is both. While others
+    /// wait it waits for its turn without the circuit: if each held one, none could make room.
+    async fn reserve_with(
+        &self,
+        name: &str,
+        size: impl Fn(&LoadedCircuit) -> u64,
+    ) -> Result<(Arc<LoadedCircuit>, Reservation), ProtocolError> {
+        let circuit = self.circuit(name).await?;
+        let demand = circuit.lease_demand(size(&circuit));
+        let reserved = self.service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))?;
+        if let Some(reservation) = reserved {
+            return Ok((circuit, reservation));
+        }
+        drop(circuit);
+        let _turn = tokio::select! {
+            turn = self.service.turn.wait() => turn,
+            draining = self.service.scheduler.closing() => return Err(draining),
+        };
+        let circuit = self.circuit(name).await?;
+        let demand = circuit.lease_demand(size(&circuit));
+        let reservation = self.reserve(demand, name).await?;
+        Ok((circuit, reservation))
+    }
+
     async fn lease(&self, request: &LeaseRequest) -> Result<(proto::Lease, OwnedFd), ProtocolError> {
         let (service, name) = (&self.service, &request.circuit);
         service.scheduler.check_open()?;
-        let circuit = if request.wait {
-            self.circuit(name).await?
+        let bytes = |circuit: &LoadedCircuit| VALUE * circuit.circuit.num_variables() as u64;
+        let size = |circuit: &LoadedCircuit| LeasedBuffer::max_size(bytes(circuit)).unwrap_or(u64::MAX);
+        let charge = |circuit: &LoadedCircuit| {
+            Ok::<_, ProtocolError>(service.users.charge(self.uid, Countable::Buffer(size(circuit)))?)
+        };
+        let (circuit, charge, reservation) = if request.wait {
+            // The quota is asked first: a user at its limit does not wait.
+            let circuit = self.circuit(name).await?;
+            let charge = charge(&circuit)?;
+            let asked = circuit.circuit_id;
+            drop(circuit);
+            let (circuit, reservation) = self.reserve_with(name, size).await?;
+            if circuit.circuit_id != asked {
+                return Err(busy(format!("circuit {name} was changed meanwhile")));
+            }
+            (circuit, charge, reservation)
         } else {
             let ready = service.registry.try_get(name)?;
-            ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?
-        };
-        let bytes = VALUE * circuit.circuit.num_variables() as u64;
-        let size = LeasedBuffer::max_size(bytes).unwrap_or(u64::MAX);
-        let charge = service.users.charge(self.uid, Countable::Buffer(size))?;
-        let demand = circuit.lease_demand(size);
-        let reservation = if request.wait {
-            self.reserve(demand, name).await?
-        } else {
+            let circuit = ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?;
+            let charge = charge(&circuit)?;
+            let demand = circuit.lease_demand(size(&circuit));
             loop {
                 match service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))? {
-                    Some(reservation) => break reservation,
+                    Some(reservation) => break (circuit, charge, reservation),
                     None if service.registry.evict_one() => {}
                     None => return Err(busy("the memory budget is exhausted".into())),
                 }
             }
         };
+        let bytes = bytes(&circuit);
         let id = self.new_lease_id();
         let lease =
             Lease::create(id, bytes, circuit.clone(), reservation, charge).map_err(|e| no_memory(&e))?;
@@ -129,10 +162,10 @@ impl Session {
 
     async fn submit(&self, submit: &Submit, descriptors: Vec<OwnedFd>) -> Result<Accepted, ProtocolError> {
         let scheduler = &self.service.scheduler;
-        let circuit = match scheduler.lookup(self.uid, submit)? {
+        let (circuit, in_job) = match scheduler.lookup(self.uid, submit)? {
             Known::Partition(accepted) => return Ok(accepted),
-            Known::Job(circuit) => circuit,
-            Known::Nothing => self.circuit(&submit.circuit).await?,
+            Known::Job(circuit) => (circuit, true),
+            Known::Nothing => (self.circuit(&submit.circuit).await?, false),
         };
         if let Some(id) = submit.circuit_id
             && id != circuit.circuit_id
@@ -142,9 +175,9 @@ impl Session {
             return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
         }
         check_length(submit, &circuit)?;
-        let witness = match submit.witness {
-            WitnessSource::Lease(id) => self.leased(id, submit)?,
-            WitnessSource::Memfd { offset } => self.own(offset, submit, descriptors, &circuit).await?,
+        let (circuit, witness) = match submit.witness {
+            WitnessSource::Lease(id) => (circuit, self.leased(id, submit)?),
+            WitnessSource::Memfd { offset } => self.own(offset, submit, descriptors, circuit, in_job).await?,
         };
         let (circuit_id, key_id) = (circuit.circuit_id, proto::ContentId(circuit.key.id));
         scheduler.admit(Arrival { uid: self.uid, submit, circuit, circuit_id, key_id, witness })
@@ -161,14 +194,16 @@ impl Session {
         Ok(Witness::leased(lease.use_it()?, submit.encoding, submit.length))
     }
 
-    /// A witness in a memfd of the client's own: checked and paid for before it is mapped.
+    /// A witness in a memfd of the client's own: checked and paid for before it is mapped. Unless the job has
+    /// the circuit already, it is not held while others wait for memory.
     async fn own(
         &self,
         offset: u64,
         submit: &Submit,
         descriptors: Vec<OwnedFd>,
-        circuit: &LoadedCircuit,
-    ) -> Result<Witness, ProtocolError> {
+        circuit: Arc<LoadedCircuit>,
+        in_job: bool,
+    ) -> Result<(Arc<LoadedCircuit>, Witness), ProtocolError> {
         let found = descriptors.len();
         let Ok([descriptor]) = <[OwnedFd; 1]>::try_from(descriptors) else {
             let (code, message) = match found {
@@ -185,10 +220,22 @@ impl Session {
         };
         let sealed = ReceivedFd::from(descriptor).check(offset, submit.length)?;
         let charge = self.service.users.charge(self.uid, Countable::Buffer(sealed.charge()))?;
-        let demand = circuit.lease_demand(sealed.charge());
-        let reservation = self.reserve(demand, &circuit.name).await?;
+        let size = sealed.charge();
+        let (circuit, reservation) = if in_job {
+            let reservation = self.reserve(circuit.lease_demand(size), &circuit.name).await?;
+            (circuit, reservation)
+        } else {
+            let checked = circuit.circuit_id;
+            drop(circuit);
+            let (circuit, reservation) = self.reserve_with(&submit.circuit, |_| size).await?;
+            if circuit.circuit_id != checked {
+                let message = format!("circuit {} was changed meanwhile", submit.circuit);
+                return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
+            }
+            (circuit, reservation)
+        };
         let mapped = sealed.map().map_err(|e| no_memory(&e))?;
-        Ok(Witness::own(mapped, submit.encoding, reservation, charge))
+        Ok((circuit, Witness::own(mapped, submit.encoding, reservation, charge)))
     }
 
     /// Follows a job to its end.
