@@ -164,8 +164,8 @@ async fn requests_that_wait_do_not_hold_their_circuits() {
 async fn a_dropped_lease_of_a_blocking_client_comes_back_at_once() {
     let daemon = with_room_for(1).await;
     let socket = daemon.socket();
-    let (dropped, wait) = std::sync::mpsc::channel();
-    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let (dropped, wait) = std::sync::mpsc::sync_channel(1);
+    let (end, ended) = std::sync::mpsc::sync_channel::<()>(1);
     let client = std::thread::spawn(move || {
         let client = cuzk::client::blocking::Client::connect(socket, "test").unwrap();
         drop(client.lease("chain", true).unwrap());
