@@ -2,8 +2,8 @@
 //!
 //! Layers, each importing only from those above it in this list: `files` (written whole), `algebra`
 //! (field, curves, transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover,
-//! verifier), `formats` (other tools' files), `catalog` (circuits by name), `shm` (witness memory),
-//! `proto` (packets and messages), `client`, `daemon`, `cli`.
+//! verifier), `gpu` (the same prover on a device), `formats` (other tools' files), `catalog` (circuits
+//! by name), `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
 #[cfg(feature = "prover")]
 pub mod algebra;
 #[cfg(any(feature = "cli", feature = "daemon"))]
@@ -20,6 +20,8 @@ pub(crate) mod files;
 pub mod formats;
 #[cfg(feature = "prover")]
 pub mod groth16;
+#[cfg(feature = "prover")]
+pub mod gpu;
 #[cfg(feature = "client")]
 pub mod proto;
 pub mod r1cs;

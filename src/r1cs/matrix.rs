@@ -54,6 +54,28 @@ impl Matrix {
         if i < self.rows() { self.offsets.get(i) as usize..self.offsets.get(i + 1) as usize } else { 0..0 }
     }
 
+    /// Number of entries in rows 0..=i, for i < `rows()`.
+    pub fn row_end(&self, i: usize) -> u64 {
+        self.offsets.get(i + 1)
+    }
+
+    /// Columns of all entries, row by row.
+    pub fn columns(&self) -> &[u32] {
+        &self.columns
+    }
+
+    /// Ends of the rows, preceded by 0: u32, or u64 where there are 2^32 entries or more; in the host's
+    /// byte order.
+    pub fn offset_bytes(&self) -> &[u8] {
+        self.offsets.bytes()
+    }
+
+    /// Indices of all entries into the coefficient table, row by row: u16, or u32 where the table has
+    /// more than 2^16 values; in the host's byte order.
+    pub fn index_bytes(&self) -> &[u8] {
+        self.indices.bytes()
+    }
+
     /// `out[i] = Σ coefficient · z[column]` over row i; rows past the matrix's end are zero. In parallel.
     ///
     /// `coefficients` is the circuit's table, `z` its whole assignment, ONE included.

@@ -1,0 +1,128 @@
+//! The kernels on the host: `cuda/host` compiled with the C++ compiler of this machine (`CXX`, else `c++`)
+//! into a shared library, which stands in for a device.
+use crate::properties::Backend;
+use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher};
+use std::{
+    cell::RefCell,
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+type LaunchFn = unsafe extern "C" fn(
+    *const c_char,
+    *const c_void,
+    usize,
+    u32,
+    u32,
+    u32,
+    usize,
+    c_int,
+) -> *const c_char;
+
+/// Compiles the kernels and loads them, once.
+fn library() -> LaunchFn {
+    static LIBRARY: OnceLock<LaunchFn> = OnceLock::new();
+    *LIBRARY.get_or_init(|| {
+        let path = compile();
+        let path = CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
+        // SAFETY: a valid path to a library without initialisers of its own.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "loading {path:?}");
+        // SAFETY: an open library and a valid name.
+        let symbol = unsafe { libc::dlsym(handle, c"cuzk_host_launch".as_ptr()) };
+        assert!(!symbol.is_null(), "the library has no cuzk_host_launch");
+        // SAFETY: the function's type in `cuda/host/kernels.cpp`; the library stays loaded.
+        unsafe { std::mem::transmute::<*mut c_void, LaunchFn>(symbol) }
+    })
+}
+
+fn compile() -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda/host");
+    // One file a process: tests may run at the same time as another build's.
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let output = Command::new(&compiler)
+        .args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-shared", "-fPIC"])
+        // Fibers jump between stacks, which fortified longjmp takes for an error.
+        .args(["-U_FORTIFY_SOURCE", "-o"])
+        .arg(&library)
+        .args([sources.join("kernels.cpp"), sources.join("block.cpp")])
+        .output()
+        .unwrap_or_else(|e| panic!("running the C++ compiler {compiler:?}: {e}"));
+    assert!(output.status.success(), "compiling the kernels: {}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+/// The emulated device. One is in use at a time: the emulation has one set of registers, so to speak.
+pub struct Host {
+    launch: LaunchFn,
+    /// Threads of a block run from the last to the first.
+    descending: bool,
+    memory: RefCell<Vec<Vec<u128>>>,
+    _exclusive: MutexGuard<'static, ()>,
+}
+
+impl Host {
+    pub fn new(descending: bool) -> Self {
+        static EXCLUSIVE: Mutex<()> = Mutex::new(());
+        let launch = library();
+        // A test that failed left nothing behind.
+        let exclusive = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { launch, descending, memory: RefCell::default(), _exclusive: exclusive }
+    }
+}
+
+impl Launcher for Host {
+    unsafe fn launch_raw(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        args: *const c_void,
+        args_bytes: usize,
+    ) -> Result<(), GpuError> {
+        let name = CString::new(kernel).unwrap();
+        // SAFETY: the library checks name and size; the caller answers for the arguments.
+        let refused = unsafe {
+            (self.launch)(
+                name.as_ptr(),
+                args,
+                args_bytes,
+                grid.blocks.0,
+                grid.blocks.1,
+                grid.threads,
+                grid.shared_bytes as usize,
+                self.descending.into(),
+            )
+        };
+        if refused.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a string literal of the library.
+        let reason = unsafe { CStr::from_ptr(refused) }.to_string_lossy().into_owned();
+        Err(GpuError::Kernel { kernel: kernel.into(), reason })
+    }
+}
+
+impl Backend for Host {
+    fn alloc<T: Copy>(&self, len: usize) -> DeviceSlice<T> {
+        let words = (len * size_of::<T>()).div_ceil(16).max(1);
+        let block = vec![u128::from_ne_bytes([0xa5; 16]); words];
+        let address = block.as_ptr() as u64;
+        self.memory.borrow_mut().push(block);
+        // SAFETY: the block lives, unmoved, as long as `self`, and is aligned to 16 bytes.
+        unsafe { DeviceSlice::from_raw(address, len) }
+    }
+
+    fn write<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) {
+        assert_eq!(target.len(), values.len());
+        // SAFETY: memory that `alloc` gave.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), target.address() as *mut T, values.len()) }
+    }
+
+    fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T> {
+        // SAFETY: memory that `alloc` gave; no launch is running.
+        (0..source.len()).map(|i| unsafe { (source.address() as *const T).add(i).read() }).collect()
+    }
+}

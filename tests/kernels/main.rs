@@ -1,0 +1,99 @@
+//! The device's kernels, and the launches that the library makes of them, on the host emulation: the same
+//! text that `nvcc` compiles, without a GPU. Each case runs with the threads of a block in both orders, as
+//! a missing barrier would tell them apart.
+mod host;
+mod properties;
+
+use cuzk::{
+    algebra::TwoAdicRoot,
+    gpu::{
+        DeviceSlice,
+        ntt::{Coset, Transform},
+        spmv,
+    },
+};
+use host::Host;
+use properties::Backend;
+
+#[test]
+fn field_arithmetic() {
+    properties::arithmetic(&Host::new(false));
+}
+
+#[test]
+fn conversions() {
+    properties::conversions(&Host::new(false));
+}
+
+#[test]
+fn transforms_of_every_small_size() {
+    for descending in [false, true] {
+        let host = Host::new(descending);
+        for root in [TwoAdicRoot::Seven, TwoAdicRoot::Five] {
+            let roots = properties::roots(&host, root);
+            for log_size in 1..=13 {
+                properties::transforms(&host, roots, root, log_size, 6);
+            }
+        }
+    }
+}
+
+#[test]
+fn transforms_of_three_passes() {
+    // From 2^19 on there are three passes, and factors from two tables.
+    let host = Host::new(false);
+    let roots = properties::roots(&host, TwoAdicRoot::Seven);
+    for log_size in [18, 19, 20] {
+        properties::transforms(&host, roots, TwoAdicRoot::Seven, log_size, 1);
+    }
+}
+
+#[test]
+fn quotients_in_both_bases() {
+    for descending in [false, true] {
+        let host = Host::new(descending);
+        for root in [TwoAdicRoot::Seven, TwoAdicRoot::Five] {
+            let roots = properties::roots(&host, root);
+            for log_size in (1..=12).chain([14]) {
+                properties::quotients(&host, roots, root, log_size);
+            }
+        }
+    }
+    let host = Host::new(false);
+    let roots = properties::roots(&host, TwoAdicRoot::Seven);
+    properties::quotients(&host, roots, TwoAdicRoot::Seven, 19);
+}
+
+#[test]
+fn evaluations_of_rows_of_every_length() {
+    for descending in [false, true] {
+        properties::evaluations(&Host::new(descending));
+    }
+}
+
+#[test]
+fn vectors_of_other_lengths_are_refused() {
+    let host = Host::new(false);
+    let transform = Transform::new(properties::roots(&host, TwoAdicRoot::Seven), 5).unwrap();
+    let (right, wrong) = (host.alloc(32), host.alloc(31));
+    // SAFETY: slices of the backend.
+    unsafe {
+        let error = transform.forward(&host, Coset::Domain, right, wrong).unwrap_err();
+        assert_eq!(error.to_string(), "a vector to transform has 31 values, wanted 32");
+        assert!(transform.inverse(&host, Coset::Odd, wrong, right).is_err());
+    }
+    let matrix = spmv::DeviceMatrix {
+        offsets: host.alloc(4 * 3 + 1),
+        columns: DeviceSlice::empty(),
+        indices: DeviceSlice::empty(),
+        segments: DeviceSlice::empty(),
+        long_rows: DeviceSlice::empty(),
+        segment_sums: DeviceSlice::empty(),
+        rows: 2,
+    };
+    // SAFETY: slices of the backend.
+    let refused = unsafe {
+        spmv::evaluate(&host, [&matrix, &matrix], DeviceSlice::empty(), right, [right, right])
+    };
+    assert_eq!(refused.unwrap_err().to_string(), "row offsets has 13 values, wanted 12");
+}
