@@ -1,5 +1,5 @@
 //! Generates the protocol's Rust code from `schema/cuzk.capnp` (needs the `capnp` compiler, Debian's
-//! package capnproto) and fixes the build id.
+//! package capnproto), compiles the CUDA kernels (feature `cuda`), and fixes the build id.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +17,11 @@ fn main() {
                 "cargo:error=compiling schema/cuzk.capnp (is `capnp`, package capnproto, installed?): {error}"
             );
         }
+    }
+    if std::env::var_os("CARGO_FEATURE_CUDA").is_some()
+        && let Err(error) = cuda::compile()
+    {
+        println!("cargo:error=compiling the CUDA kernels: {error}");
     }
     println!("cargo:rustc-env=CUZK_BUILD_ID={}", build_id());
 }
@@ -65,4 +70,105 @@ fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(directory).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
+}
+
+/// The kernels: every `cuda/*.cu` becomes a fat binary that `src/gpu/kernels.rs` embeds.
+///
+/// `nvcc` is $NVCC, or bin/nvcc under $CUDA_HOME or $CUDA_PATH, or the first on $PATH.
+/// $CUZK_CUDA_ARCHITECTURES lists what to compile for, as in `80,90`; without it all of [`ALL`], and PTX of
+/// the newest for devices to come. Everyday builds name the one device at hand: each architecture takes
+/// as long as the last.
+mod cuda {
+    use std::fmt::Write as _;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// Architectures of a release.
+    const ALL: &str = "75,80,86,89,90,100,120";
+
+    pub fn compile() -> Result<(), String> {
+        for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "CUZK_CUDA_ARCHITECTURES"] {
+            println!("cargo:rerun-if-env-changed={variable}");
+        }
+        println!("cargo:rerun-if-changed=cuda");
+        let nvcc = nvcc();
+        let toolkit = toolkit(&nvcc)?;
+        let architectures = architectures()?;
+        let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
+        let mut embedded = String::new();
+        for source in sources(Path::new("cuda"))? {
+            let stem = source.file_stem().and_then(|s| s.to_str()).ok_or("a source without a name")?;
+            let fatbin = out.join(format!("{stem}.fatbin"));
+            run(&nvcc, &source, &fatbin, &architectures)?;
+            let _ = writeln!(embedded, "    ({stem:?}, include_bytes!({fatbin:?})),");
+        }
+        let list = architectures.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        println!("cargo:rustc-env=CUZK_CUDA_ARCHITECTURE_LIST={list}");
+        println!("cargo:rustc-env=CUZK_CUDA_TOOLKIT={toolkit}");
+        let embedded = format!("&[\n{embedded}]\n");
+        std::fs::write(out.join("fatbins.rs"), embedded).map_err(|e| format!("writing fatbins.rs: {e}"))
+    }
+
+    fn nvcc() -> PathBuf {
+        if let Some(nvcc) = std::env::var_os("NVCC") {
+            return nvcc.into();
+        }
+        ["CUDA_HOME", "CUDA_PATH"]
+            .iter()
+            .filter_map(|variable| Some(PathBuf::from(std::env::var_os(variable)?).join("bin/nvcc")))
+            .find(|nvcc| nvcc.exists())
+            .unwrap_or_else(|| "nvcc".into())
+    }
+
+    /// Major.minor of the toolkit.
+    fn toolkit(nvcc: &Path) -> Result<String, String> {
+        let output = Command::new(nvcc)
+            .arg("--version")
+            .output()
+            .map_err(|e| format!("running {} ($NVCC, $CUDA_HOME, $CUDA_PATH, $PATH): {e}", nvcc.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split("release ")
+            .nth(1)
+            .and_then(|rest| rest.split(',').next())
+            .map(str::to_owned)
+            .ok_or_else(|| format!("{} --version says no release: {text}", nvcc.display()))
+    }
+
+    fn architectures() -> Result<Vec<u32>, String> {
+        let list = std::env::var("CUZK_CUDA_ARCHITECTURES").unwrap_or_else(|_| ALL.into());
+        let parse = |s: &str| s.trim().parse().map_err(|_| format!("CUZK_CUDA_ARCHITECTURES: {s:?} is no number"));
+        let mut numbers = list.split(',').map(parse).collect::<Result<Vec<u32>, _>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
+    }
+
+    fn sources(directory: &Path) -> Result<Vec<PathBuf>, String> {
+        let read = |e| format!("reading {}: {e}", directory.display());
+        let mut sources = std::fs::read_dir(directory)
+            .map_err(read)?
+            .map(|entry| entry.map(|e| e.path()).map_err(read))
+            .collect::<Result<Vec<_>, _>>()?;
+        sources.retain(|path| path.extension().is_some_and(|e| e == "cu"));
+        sources.sort();
+        Ok(sources)
+    }
+
+    fn run(nvcc: &Path, source: &Path, fatbin: &Path, architectures: &[u32]) -> Result<(), String> {
+        let mut command = Command::new(nvcc);
+        command.args(["-std=c++17", "-O3", "-Icuda", "-Werror=all-warnings", "-fatbin", "-o"]).arg(fatbin);
+        command.args(["--threads", &std::env::var("NUM_JOBS").unwrap_or_else(|_| "1".into())]);
+        for a in architectures {
+            command.arg(format!("-gencode=arch=compute_{a},code=sm_{a}"));
+        }
+        if let Some(newest) = architectures.last() {
+            command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
+        }
+        let output = command.arg(source).output().map_err(|e| format!("running {}: {e}", nvcc.display()))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).replace('\n', " | ");
+            return Err(format!("{}: {text}", source.display()));
+        }
+        Ok(())
+    }
 }

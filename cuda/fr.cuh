@@ -234,19 +234,29 @@ CUZK_FN Fr mul(const Fr& a, const Fr& b) {
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7]),
           "r"(y[1]), "r"(y[2]), "r"(y[3]), "r"(y[4]), "r"(y[5]), "r"(y[6]), "r"(y[7]));
 #else
-    // The same reduction: t + a b_i - q r, q the lowest limb; the highest limb of t keeps the sign.
-    int64_t t[8] = {0};
+    // The same steps, t + a b_i - q r with q the lowest limb, as two sums of which the second is to be
+    // subtracted: both stay below 2^256 after each division by 2^32.
+    uint32_t t[8] = {0}, minus[8] = {0};
     for (int i = 0; i < 8; i++) {
-        uint32_t q = (uint32_t)t[0] + a.limb[0] * b.limb[i];
-        __int128 sum = 0;
+        uint64_t carry = 0, borrow = 0;
+        uint32_t q = t[0] - minus[0] + a.limb[0] * b.limb[i];
         for (int j = 0; j < 8; j++) {
-            sum += (__int128)t[j] + (__int128)((uint64_t)a.limb[j] * b.limb[i]) - (__int128)((uint64_t)q * modulus(j));
-            if (j > 0) t[j - 1] = (uint32_t)sum;
-            sum >>= 32;
+            carry += (uint64_t)a.limb[j] * b.limb[i] + t[j];
+            borrow += (uint64_t)q * modulus(j) + minus[j];
+            // Of the lowest limbs both sums have the same: they cancel.
+            if (j > 0) t[j - 1] = (uint32_t)carry, minus[j - 1] = (uint32_t)borrow;
+            carry >>= 32;
+            borrow >>= 32;
         }
-        t[7] = (int64_t)sum;
+        t[7] = (uint32_t)carry;
+        minus[7] = (uint32_t)borrow;
     }
-    for (int i = 0; i < 8; i++) out.limb[i] = (uint32_t)t[i];
+    int64_t d = 0;
+    for (int i = 0; i < 8; i++) {
+        d += (int64_t)t[i] - minus[i];
+        out.limb[i] = (uint32_t)d;
+        d >>= 32;
+    }
 #endif
     return add_modulus_if(out, (int32_t)out.limb[7] < 0);
 }

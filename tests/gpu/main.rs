@@ -1,0 +1,182 @@
+//! The kernels on a device: the properties that hold on the emulation, and larger sizes. Needs a machine
+//! with an NVIDIA device; without one every test fails.
+#[path = "../kernels/properties.rs"]
+mod properties;
+
+use cuzk::{
+    algebra::TwoAdicRoot,
+    gpu::{
+        DeviceSlice, GpuError, Grid, Launcher,
+        arena::{Arena, Region},
+        device::{DeviceInfo, devices, find},
+        driver::{Context, Stream},
+        plan::Planner,
+    },
+};
+use properties::Backend;
+use std::{
+    cell::RefCell,
+    ffi::c_void,
+    sync::{Arc, OnceLock},
+};
+
+fn device() -> DeviceInfo {
+    let all = devices().expect("these tests need an NVIDIA driver");
+    all.into_iter().next().expect("these tests need an NVIDIA device")
+}
+
+fn context() -> Arc<Context> {
+    static CONTEXT: OnceLock<Arc<Context>> = OnceLock::new();
+    CONTEXT.get_or_init(|| Context::open(&device()).unwrap()).clone()
+}
+
+/// A stream with an arena for the whole of one test.
+struct Device {
+    stream: Arc<Stream>,
+    arena: Arc<Arena>,
+    planner: RefCell<Planner>,
+    regions: RefCell<Vec<Region>>,
+}
+
+impl Device {
+    fn new(bytes: u64) -> Self {
+        let context = context();
+        Self {
+            stream: Stream::new(&context).unwrap(),
+            arena: Arena::new(&context, bytes).unwrap(),
+            planner: RefCell::default(),
+            regions: RefCell::default(),
+        }
+    }
+}
+
+impl Launcher for Device {
+    unsafe fn launch_raw(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        args: *const c_void,
+        args_bytes: usize,
+    ) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.launch_raw(kernel, grid, args, args_bytes) }
+    }
+}
+
+impl Backend for Device {
+    fn alloc<T: Copy>(&self, len: usize) -> DeviceSlice<T> {
+        let slot = self.planner.borrow_mut().claim::<T>("a test's buffer", len as u64).unwrap();
+        let region = self.arena.claim(slot, &self.stream).unwrap();
+        let slice = region.slice(len).unwrap();
+        self.regions.borrow_mut().push(region);
+        // SAFETY: a slice of the region.
+        unsafe { self.stream.fill(slice, 0xa5) }.unwrap();
+        slice
+    }
+
+    fn write<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) {
+        // SAFETY: a slice that `alloc` gave.
+        unsafe { self.stream.upload(target, values) }.unwrap();
+    }
+
+    fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T> {
+        // SAFETY: a slice that `alloc` gave.
+        unsafe { self.stream.download(source) }.unwrap()
+    }
+}
+
+#[test]
+fn field_arithmetic() {
+    properties::arithmetic(&Device::new(1 << 26));
+}
+
+#[test]
+fn conversions() {
+    properties::conversions(&Device::new(1 << 28));
+}
+
+#[test]
+fn evaluations_of_rows_of_every_length() {
+    properties::evaluations(&Device::new(1 << 29));
+}
+
+#[test]
+fn transforms_of_every_size() {
+    for root in [TwoAdicRoot::Seven, TwoAdicRoot::Five] {
+        let device = Device::new(4 << 30);
+        let roots = properties::roots(&device, root);
+        for log_size in 1..=20 {
+            properties::transforms(&device, roots, root, log_size, if log_size <= 16 { 6 } else { 1 });
+        }
+    }
+    let device = Device::new(4 << 30);
+    let roots = properties::roots(&device, TwoAdicRoot::Seven);
+    for log_size in 21..=24 {
+        properties::transforms(&device, roots, TwoAdicRoot::Seven, log_size, 1);
+    }
+}
+
+#[test]
+fn quotients_in_both_bases() {
+    for (root, largest) in [(TwoAdicRoot::Seven, 23), (TwoAdicRoot::Five, 18)] {
+        let device = Device::new(8 << 30);
+        let roots = properties::roots(&device, root);
+        for log_size in 1..=largest {
+            properties::quotients(&device, roots, root, log_size);
+        }
+    }
+}
+
+#[test]
+fn devices_are_found_by_their_names() {
+    let device = device();
+    assert_eq!(find(&device.uuid).unwrap(), device);
+    assert_eq!(find(&device.pci).unwrap(), device);
+    let error = find("GPU-00000000-dead").unwrap_err().to_string();
+    assert!(error.contains("no device GPU-00000000-dead") && error.contains(&device.uuid), "{error}");
+}
+
+#[test]
+fn an_arena_larger_than_the_device_is_refused_with_the_figures() {
+    let context = context();
+    let wanted = context.info().memory * 2;
+    match Arena::new(&context, wanted).err() {
+        Some(GpuError::OutOfMemory { found, wanted: w, .. }) => assert!(found < w && w == wanted),
+        other => panic!("{other:?}"),
+    }
+    // The context is not the worse for it.
+    properties::arithmetic(&Device::new(1 << 26));
+}
+
+#[test]
+fn regions_wait_for_their_bytes_and_the_peak_is_the_plan_s() {
+    let context = context();
+    let (first, second) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
+    let len = 1 << 26;
+    let mut plan = Planner::new();
+    let a = plan.claim::<u8>("a", len).unwrap();
+    plan.release(a);
+    let b = plan.claim::<u8>("b", len).unwrap();
+    let arena = Arena::new(&context, plan.peak()).unwrap();
+    let region = arena.claim(a, &first).unwrap();
+    assert!(matches!(arena.claim(b, &second), Err(GpuError::Overlap { .. })));
+    for i in 0..200 {
+        // SAFETY: a slice of the region.
+        unsafe { first.fill(region.slice::<u8>(len as usize).unwrap(), i) }.unwrap();
+    }
+    drop(region);
+    // Another stream in the same bytes: ordered after the first one's work.
+    let region = arena.claim(b, &second).unwrap();
+    let slice = region.slice::<u8>(len as usize).unwrap();
+    // SAFETY: a slice of the region.
+    let values = unsafe {
+        second.fill(slice, 0x5a).unwrap();
+        second.download(slice).unwrap()
+    };
+    assert!(values.iter().all(|&v| v == 0x5a));
+    first.synchronize().unwrap();
+    // SAFETY: as above.
+    assert!(unsafe { second.download(slice) }.unwrap().iter().all(|&v| v == 0x5a));
+    arena.check_peak(plan.peak()).unwrap();
+    assert!(arena.check_peak(plan.peak() + 1).is_err());
+}
