@@ -136,7 +136,8 @@ mod cuda {
 
     fn architectures() -> Result<Vec<u32>, String> {
         let list = std::env::var("CUZK_CUDA_ARCHITECTURES").unwrap_or_else(|_| ALL.into());
-        let parse = |s: &str| s.trim().parse().map_err(|_| format!("CUZK_CUDA_ARCHITECTURES: {s:?} is no number"));
+        let parse =
+            |s: &str| s.trim().parse().map_err(|_| format!("CUZK_CUDA_ARCHITECTURES: {s:?} is no number"));
         let mut numbers = list.split(',').map(parse).collect::<Result<Vec<u32>, _>>()?;
         numbers.sort_unstable();
         numbers.dedup();

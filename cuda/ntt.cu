@@ -5,7 +5,7 @@ namespace cuzk {
 namespace ntt {
 
 // Decimation in frequency: transform the rows with the inverse roots, then multiply.
-CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_inverse_pass(const CUZK_GRID_CONSTANT Pass pass) {
+CUZK_KERNEL void CUZK_BOUNDS(THREADS, BLOCKS) cuzk_ntt_inverse_pass(const CUZK_GRID_CONSTANT Pass pass) {
     CUZK_DYNAMIC_SHARED(Half, planes);
     const Tile tile{planes};
     const Layout layout(pass, blockIdx.x);
@@ -13,14 +13,18 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_inverse_pass(const CUZK_GRID_C
     const Fr* source = pass.source[blockIdx.y];
     Fr* target = pass.target[blockIdx.y];
 
-#pragma unroll 2
-    for (unsigned e = t; e < TILE; e += THREADS) {
-        Fr v = fr::zero();
-        if (layout.inside(e)) {
-            uint32_t position = layout.position(e);
-            v = pass.right ? product(pass, source, position) : fr::load(source + position);
+    if (pass.right) {
+#pragma unroll 1
+        for (unsigned i = 0; i < TILE / THREADS; i++) {
+            const unsigned e = i * THREADS + t;
+            tile.store(e, layout.inside(e) ? product(pass, source, layout.position(e)) : fr::zero());
         }
-        tile.store(e, v);
+    } else {
+#pragma unroll 4
+        for (unsigned i = 0; i < TILE / THREADS; i++) {
+            const unsigned e = i * THREADS + t;
+            tile.store(e, layout.inside(e) ? fr::load(source + layout.position(e)) : fr::zero());
+        }
     }
     CUZK_BARRIER();
     transform_high<true>(tile, pass.roots.radix, pass.log_radix, layout.row_shift, t);
@@ -34,15 +38,18 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_inverse_pass(const CUZK_GRID_C
     CUZK_BARRIER();
     const bool factor = pass.log_stride > 0 || pass.odd;
     const bool two_levels = layout.two_levels();
-#pragma unroll 2
-    for (unsigned e = t; e < TILE; e += THREADS) {
+#pragma unroll 1
+    for (unsigned i = 0; i < TILE / THREADS; i++) {
+        const unsigned e = i * THREADS + t;
         if (!layout.inside(e)) continue;
         Fr v = tile.load(e);
         if (factor) {
             uint32_t exponent = (0u - layout.exponent(e, pass.odd)) & UNIT_MASK;
-            v = fr::mul(v, power(pass.roots, exponent, two_levels));
+            v = fr::mul(power(pass.roots, exponent, two_levels), v);
+        } else {
+            v = fr::reduce(v);
         }
-        if (pass.scaled) v = fr::mul(v, pass.scale);
+        if (pass.scaled) v = fr::mul(pass.scale, v);
         uint32_t position = layout.position(e);
         if (pass.minuend) v = fr::sub(fr::load(pass.minuend + position), v);
         fr::store(target + (pass.natural ? layout.reversed_position(e) : position), v);
@@ -50,7 +57,7 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_inverse_pass(const CUZK_GRID_C
 }
 
 // Decimation in time: multiply, then transform the rows with the roots themselves.
-CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_forward_pass(const CUZK_GRID_CONSTANT Pass pass) {
+CUZK_KERNEL void CUZK_BOUNDS(THREADS, BLOCKS) cuzk_ntt_forward_pass(const CUZK_GRID_CONSTANT Pass pass) {
     CUZK_DYNAMIC_SHARED(Half, planes);
     const Tile tile{planes};
     const Layout layout(pass, blockIdx.x);
@@ -60,12 +67,13 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_forward_pass(const CUZK_GRID_C
 
     const bool factor = pass.log_stride > 0 || pass.odd;
     const bool two_levels = layout.two_levels();
-#pragma unroll 2
-    for (unsigned e = t; e < TILE; e += THREADS) {
+#pragma unroll 1
+    for (unsigned i = 0; i < TILE / THREADS; i++) {
+        const unsigned e = i * THREADS + t;
         Fr v = fr::zero();
         if (layout.inside(e)) {
             v = fr::load(source + (pass.natural ? layout.reversed_position(e) : layout.position(e)));
-            if (factor) v = fr::mul(v, power(pass.roots, layout.exponent(e, pass.odd), two_levels));
+            if (factor) v = fr::mul(power(pass.roots, layout.exponent(e, pass.odd), two_levels), v);
         }
         tile.store(e, v);
     }
@@ -79,10 +87,11 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_forward_pass(const CUZK_GRID_C
     }
     CUZK_BARRIER();
     transform_high<false>(tile, pass.roots.radix, pass.log_radix, layout.row_shift, t);
-#pragma unroll 2
-    for (unsigned e = t; e < TILE; e += THREADS) {
+#pragma unroll 1
+    for (unsigned i = 0; i < TILE / THREADS; i++) {
+        const unsigned e = i * THREADS + t;
         if (!layout.inside(e)) continue;
-        Fr v = tile.load(e);
+        Fr v = fr::reduce(tile.load(e));
         uint32_t position = layout.position(e);
         if (pass.right) v = fr::sub(product(pass, pass.left, position), v);
         fr::store(target + position, v);
@@ -91,7 +100,7 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_forward_pass(const CUZK_GRID_C
 
 // The last inverse pass on the domain and the first forward pass on the odd coset, which read and write
 // the same tiles: between them element q of a tile is multiplied by w_{2R}^q.
-CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_middle_pass(const CUZK_GRID_CONSTANT Pass pass) {
+CUZK_KERNEL void CUZK_BOUNDS(THREADS, BLOCKS) cuzk_ntt_middle_pass(const CUZK_GRID_CONSTANT Pass pass) {
     CUZK_DYNAMIC_SHARED(Half, planes);
     const Tile tile{planes};
     const Layout layout(pass, blockIdx.x);
@@ -100,7 +109,8 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_middle_pass(const CUZK_GRID_CO
     Fr* target = pass.target[blockIdx.y];
 
 #pragma unroll 4
-    for (unsigned e = t; e < TILE; e += THREADS) {
+    for (unsigned i = 0; i < TILE / THREADS; i++) {
+        const unsigned e = i * THREADS + t;
         tile.store(e, layout.inside(e) ? fr::load(source + layout.position(e)) : fr::zero());
     }
     CUZK_BARRIER();
@@ -112,11 +122,11 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_middle_pass(const CUZK_GRID_CO
         transform_lowest<true>(x, pass.roots.radix, pass.log_radix);
         scatter(tile, x, base, 0);
         // The thread's own elements: no barrier.
-#pragma unroll 2
+#pragma unroll 1
         for (unsigned j = 0; j < 8; j++) {
             unsigned q = reverse_bits(layout.row(base | j), pass.log_radix);
             Fr shift = fr::load_constant(pass.roots.radix + (q << (LOG_RADIX_ROOTS - 1 - pass.log_radix)));
-            tile.store(base | j, fr::mul(tile.load(base | j), shift));
+            tile.store(base | j, fr::mul(shift, tile.load(base | j)));
         }
         gather(tile, x, base, 0);
         transform_lowest<false>(x, pass.roots.radix, pass.log_radix);
@@ -125,8 +135,9 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_ntt_middle_pass(const CUZK_GRID_CO
     CUZK_BARRIER();
     transform_high<false>(tile, pass.roots.radix, pass.log_radix, 0, t);
 #pragma unroll 4
-    for (unsigned e = t; e < TILE; e += THREADS) {
-        if (layout.inside(e)) fr::store(target + layout.position(e), tile.load(e));
+    for (unsigned i = 0; i < TILE / THREADS; i++) {
+        const unsigned e = i * THREADS + t;
+        if (layout.inside(e)) fr::store(target + layout.position(e), fr::reduce(tile.load(e)));
     }
 }
 

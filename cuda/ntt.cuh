@@ -1,8 +1,8 @@
 // Number-theoretic transforms over Fr, by the decomposition of Cooley and Tukey into passes of radix 2^k,
 // k <= 9 (J. W. Cooley and J. W. Tukey, Math. Comp. 19, 1965).
 //
-// A pass moves tiles of 2^11 elements through shared memory: 2^k rows, which one transform of size 2^k
-// connects, by 2^(11-k) columns, which are neighbours in device memory. Within the tile, each thread
+// A pass moves tiles of 2^10 elements through shared memory: 2^k rows, which one transform of size 2^k
+// connects, by 2^(10-k) columns, which are neighbours in device memory. Within the tile, each thread
 // takes eight elements at a time into registers and does up to three radix-2 stages on them (a "window"
 // of three bits of the row).
 //
@@ -25,9 +25,11 @@ namespace ntt {
 using Half = uint4;
 
 // Elements of a tile, threads of a block (eight elements each).
-constexpr unsigned LOG_TILE = 11;
+constexpr unsigned LOG_TILE = 10;
 constexpr unsigned TILE = 1u << LOG_TILE;
 constexpr unsigned THREADS = TILE / 8;
+// Blocks that a multiprocessor is to hold: limits the registers.
+constexpr unsigned BLOCKS = 4;
 // Exponents count in units of the primitive 2^29-th root: twice the largest domain.
 constexpr unsigned LOG_UNIT = 29;
 constexpr uint32_t UNIT_MASK = (1u << LOG_UNIT) - 1;
@@ -157,31 +159,54 @@ CUZK_FN unsigned window_base(unsigned t, unsigned p) {
 // The stage on row bit s needs w_{2^(s+1)}^(row mod 2^s). In units of the 2^10-th root that is
 // u + 128 j, 2u + 256 j, 4u for the three bits from the top, where u = below << (7 - low_bits) and j is
 // the value of the window's bits under the stage's own.
+// Values in a tile are loose. An inverse stage can double what a sum has above r, at first 2^224, so after
+// at most nine stages that is still below 2^240.
+//
+// Left alone, the compiler interleaves the butterflies' products, has more carries in flight than there
+// are predicate registers, and spills them bit by bit. `chain` makes each butterfly wait for the one
+// before: it ORs in a limb of the previous result, masked by a zero that the compiler does not know.
 template <bool INVERSE>
 struct Window {
     const Fr* radix;
     unsigned u;
+    uint32_t previous;
+
+    CUZK_FN Window(const Fr* radix, unsigned u) : radix(radix), u(u), previous(0) {}
 
     CUZK_FN Fr root(unsigned i) const {
         constexpr unsigned mask = (1u << LOG_RADIX_ROOTS) - 1;
         return fr::load_constant(radix + ((INVERSE ? 0u - i : i) & mask));
     }
-    CUZK_FN void butterfly(Fr& a, Fr& b, const Fr& w) const {
+    CUZK_FN void chain(Fr& operand) const {
+        const uint32_t zero = gridDim.z - 1;
+        operand.limb[0] |= previous & zero;
+    }
+    CUZK_FN void butterfly(Fr& a, Fr& b, const Fr& w) {
+        chain(b);
         if (INVERSE) {
-            Fr sum = fr::add(a, b);
-            b = fr::mul(fr::sub(a, b), w);
+            Fr sum = fr::add_loose(a, b);
+            b = fr::mul(w, fr::sub_below_2r(a, b));
             a = sum;
         } else {
-            Fr t = fr::mul(b, w);
+            Fr t = fr::mul(w, b);
             b = fr::sub(a, t);
-            a = fr::add(a, t);
+            a = fr::add_loose(a, t);
         }
+        previous = b.limb[7];
     }
-    CUZK_FN void stage2(Fr (&x)[8]) const {
+    // The butterfly with root 1.
+    CUZK_FN void trivial_butterfly(Fr& a, Fr& b) {
+        chain(b);
+        Fr sum = fr::add_loose(a, b);
+        b = fr::loosen(fr::sub_below_2r(a, b));
+        a = sum;
+        previous = b.limb[7];
+    }
+    CUZK_FN void stage2(Fr (&x)[8]) {
 #pragma unroll
         for (unsigned j = 0; j < 4; j++) butterfly(x[j], x[j + 4], root(u + 128 * j));
     }
-    CUZK_FN void stage1(Fr (&x)[8]) const {
+    CUZK_FN void stage1(Fr (&x)[8]) {
 #pragma unroll
         for (unsigned j = 0; j < 2; j++) {
             Fr w = root(2 * u + 256 * j);
@@ -189,12 +214,12 @@ struct Window {
             butterfly(x[j + 4], x[j + 6], w);
         }
     }
-    CUZK_FN void stage0(Fr (&x)[8]) const {
+    CUZK_FN void stage0(Fr (&x)[8]) {
         Fr w = root(4 * u);
 #pragma unroll
         for (unsigned j = 0; j < 8; j += 2) butterfly(x[j], x[j + 1], w);
     }
-    CUZK_FN void run(Fr (&x)[8], unsigned stages) const {
+    CUZK_FN void run(Fr (&x)[8], unsigned stages) {
         if (INVERSE) {
             stage2(x);
             if (stages >= 2) stage1(x);
@@ -213,28 +238,23 @@ template <bool INVERSE>
 struct LowestWindow {
     Window<INVERSE> window;
 
-    CUZK_FN void trivial(Fr& a, Fr& b) const {
-        Fr sum = fr::add(a, b);
-        b = fr::sub(a, b);
-        a = sum;
-    }
-    CUZK_FN void stage2(Fr (&x)[8]) const {
-        trivial(x[0], x[4]);
+    CUZK_FN void stage2(Fr (&x)[8]) {
+        window.trivial_butterfly(x[0], x[4]);
 #pragma unroll
         for (unsigned j = 1; j < 4; j++) window.butterfly(x[j], x[j + 4], window.root(128 * j));
     }
-    CUZK_FN void stage1(Fr (&x)[8]) const {
-        trivial(x[0], x[2]);
-        trivial(x[4], x[6]);
+    CUZK_FN void stage1(Fr (&x)[8]) {
+        window.trivial_butterfly(x[0], x[2]);
+        window.trivial_butterfly(x[4], x[6]);
         Fr w = window.root(256);
         window.butterfly(x[1], x[3], w);
         window.butterfly(x[5], x[7], w);
     }
-    CUZK_FN void stage0(Fr (&x)[8]) const {
+    CUZK_FN void stage0(Fr (&x)[8]) {
 #pragma unroll
-        for (unsigned j = 0; j < 8; j += 2) trivial(x[j], x[j + 1]);
+        for (unsigned j = 0; j < 8; j += 2) window.trivial_butterfly(x[j], x[j + 1]);
     }
-    CUZK_FN void run(Fr (&x)[8], unsigned stages) const {
+    CUZK_FN void run(Fr (&x)[8], unsigned stages) {
         if (INVERSE) {
             if (stages >= 3) stage2(x);
             if (stages >= 2) stage1(x);
@@ -273,7 +293,7 @@ CUZK_FN void transform_high(const Tile& tile, const Fr* radix, unsigned log_radi
         unsigned p = row_shift + low_bits;
         unsigned base = window_base(t, p);
         unsigned below = (base >> row_shift) & ((1u << low_bits) - 1);
-        Window<INVERSE> window{radix, below << (7 - low_bits)};
+        Window<INVERSE> window(radix, below << (7 - low_bits));
         Fr x[8];
         gather(tile, x, base, p);
         window.run(x, stages);
@@ -285,12 +305,12 @@ CUZK_FN void transform_high(const Tile& tile, const Fr* radix, unsigned log_radi
 // The stages on the lowest (at most three) row bits, which all lie in the thread's registers.
 template <bool INVERSE>
 CUZK_FN void transform_lowest(Fr (&x)[8], const Fr* radix, unsigned log_radix) {
-    LowestWindow<INVERSE>{{radix, 0}}.run(x, log_radix < 3 ? log_radix : 3);
+    LowestWindow<INVERSE>{Window<INVERSE>(radix, 0)}.run(x, log_radix < 3 ? log_radix : 3);
 }
 
 // left * right * scale, where left and right are canonical.
 CUZK_FN Fr product(const Pass& pass, const Fr* left, uint32_t position) {
-    return fr::mul(fr::mul(fr::load(left + position), fr::load(pass.right + position)), pass.product_scale);
+    return fr::mul(pass.product_scale, fr::mul(fr::load(left + position), fr::load(pass.right + position)));
 }
 
 }  // namespace ntt

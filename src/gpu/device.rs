@@ -38,7 +38,8 @@ impl DeviceInfo {
         let wanted = name.trim_start_matches("gpu-");
         name == pci
             || pci.split_once(':').is_some_and(|(domain, rest)| {
-                domain.bytes().all(|b| b == b'0') && (name == rest || name.trim_start_matches("0000:") == rest)
+                domain.bytes().all(|b| b == b'0')
+                    && (name == rest || name.trim_start_matches("0000:") == rest)
             })
             || (wanted.len() >= 8 && digits.starts_with(wanted))
     }
@@ -93,9 +94,7 @@ fn describe(ordinal: i32) -> Result<DeviceInfo, GpuError> {
         multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         // SAFETY: a device of this machine.
         memory: cuda!(unsafe { result::device::total_mem(device) })? as u64,
-        shared_bytes_per_block: attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        )?,
+        shared_bytes_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
     })
 }
 

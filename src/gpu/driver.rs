@@ -212,7 +212,11 @@ impl Stream {
         self.context.bind()?;
         // SAFETY: a live event and stream.
         cuda!(unsafe {
-            result::stream::wait_event(self.stream, event.event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+            result::stream::wait_event(
+                self.stream,
+                event.event,
+                sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT,
+            )
         })
     }
 

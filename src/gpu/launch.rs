@@ -79,8 +79,11 @@ pub struct Grid {
 impl Grid {
     /// One thread per item of `items`, `rows` times along y.
     pub fn covering(items: u64, threads: u32, rows: u32) -> Result<Self, GpuError> {
-        let blocks = u32::try_from(items.div_ceil(threads.into()))
-            .map_err(|_| GpuError::TooLarge { what: "items of a launch", found: items, wanted: u32::MAX.into() })?;
+        let blocks = u32::try_from(items.div_ceil(threads.into())).map_err(|_| GpuError::TooLarge {
+            what: "items of a launch",
+            found: items,
+            wanted: u32::MAX.into(),
+        })?;
         Ok(Self { blocks: (blocks, rows), threads, shared_bytes: 0 })
     }
 }

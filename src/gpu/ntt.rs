@@ -13,7 +13,7 @@ pub const MAX_LOG_SIZE: u32 = 28;
 /// A pass connects at most 2^9 elements.
 const MAX_LOG_RADIX: u32 = 9;
 /// Elements that a block holds in shared memory, and threads of a block.
-const LOG_TILE: u32 = 11;
+const LOG_TILE: u32 = 10;
 const THREADS: u32 = 1 << (LOG_TILE - 3);
 const SHARED_BYTES: u32 = (size_of::<Canonical>() as u32) << LOG_TILE;
 
@@ -260,7 +260,7 @@ impl Transform {
     }
 
     fn grid(&self, vectors: u32) -> Grid {
-        // Whatever the radix R: a tile holds 2^11 / R of the m / R columns.
+        // Whatever the radix R: a tile holds 2^10 / R of the m / R columns.
         let blocks = 1 << self.log_size.saturating_sub(LOG_TILE);
         Grid { blocks: (blocks, vectors), threads: THREADS, shared_bytes: SHARED_BYTES }
     }

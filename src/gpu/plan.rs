@@ -57,7 +57,8 @@ impl Planner {
 
     /// A place for `len` values of `T`, from here until it is released.
     pub fn claim<T>(&mut self, name: &'static str, len: u64) -> Result<Slot, GpuError> {
-        let bytes = len.checked_mul(size_of::<T>() as u64).and_then(|b| b.checked_next_multiple_of(ALIGNMENT));
+        let bytes =
+            len.checked_mul(size_of::<T>() as u64).and_then(|b| b.checked_next_multiple_of(ALIGNMENT));
         let too_large = || GpuError::TooLarge { what: name, found: len, wanted: i64::MAX as u64 };
         let bytes = bytes.filter(|&b| b <= i64::MAX as u64).ok_or_else(too_large)?;
         let mut offset = 0u64;
@@ -113,7 +114,8 @@ impl<E> Ledger<E> {
             return Err(GpuError::Overlap { found: found.name.into(), wanted: slot.name.into() });
         }
         // Where only a part is claimed, the claimant waits for the whole.
-        let (waits, rest) = std::mem::take(&mut self.ending).into_iter().partition(|(s, _)| s.overlaps(&slot));
+        let (waits, rest) =
+            std::mem::take(&mut self.ending).into_iter().partition(|(s, _)| s.overlaps(&slot));
         self.ending = rest;
         let waits: Vec<(Slot, Vec<E>)> = waits;
         self.live.push(slot);
@@ -176,10 +178,7 @@ mod tests {
         let mut ledger = Ledger::new(plan.peak());
         assert_eq!(ledger.claim(a).unwrap(), Vec::<u32>::new());
         ledger.claim(b).unwrap();
-        assert_eq!(
-            ledger.claim(c).unwrap_err(),
-            GpuError::Overlap { found: "a".into(), wanted: "c".into() }
-        );
+        assert_eq!(ledger.claim(c).unwrap_err(), GpuError::Overlap { found: "a".into(), wanted: "c".into() });
         // The successor in the same bytes waits for their last use.
         ledger.release(a, vec![7]);
         assert_eq!(ledger.claim(c).unwrap(), [7]);

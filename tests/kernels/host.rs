@@ -10,16 +10,8 @@ use std::{
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-type LaunchFn = unsafe extern "C" fn(
-    *const c_char,
-    *const c_void,
-    usize,
-    u32,
-    u32,
-    u32,
-    usize,
-    c_int,
-) -> *const c_char;
+type LaunchFn =
+    unsafe extern "C" fn(*const c_char, *const c_void, usize, u32, u32, u32, usize, c_int) -> *const c_char;
 
 /// Compiles the kernels and loads them, once.
 fn library() -> LaunchFn {
@@ -44,7 +36,16 @@ fn compile() -> PathBuf {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}.so", std::process::id()));
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let output = Command::new(&compiler)
-        .args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-shared", "-fPIC"])
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unknown-pragmas",
+            "-shared",
+            "-fPIC",
+        ])
         // Fibers jump between stacks, which fortified longjmp takes for an error.
         .args(["-U_FORTIFY_SOURCE", "-o"])
         .arg(&library)

@@ -85,8 +85,7 @@ fn vectors_of_other_lengths_are_refused() {
         rows: 2,
     };
     // SAFETY: slices of the backend.
-    let refused = unsafe {
-        spmv::evaluate(&host, [&matrix, &matrix], DeviceSlice::empty(), right, [right, right])
-    };
+    let refused =
+        unsafe { spmv::evaluate(&host, [&matrix, &matrix], DeviceSlice::empty(), right, [right, right]) };
     assert_eq!(refused.unwrap_err().to_string(), "row offsets has 13 values, wanted 12");
 }

@@ -69,7 +69,13 @@ pub fn vectors(count: usize) -> Vec<(&'static str, Vec<Canonical>)> {
 
 /// Sums, differences and products, with the edges of the field.
 pub fn arithmetic(backend: &impl Backend) {
-    let half = Canonical::new([MODULUS[0] >> 1 | MODULUS[1] << 63, MODULUS[1] >> 1 | MODULUS[2] << 63, MODULUS[2] >> 1 | MODULUS[3] << 63, MODULUS[3] >> 1]).unwrap();
+    let half = Canonical::new([
+        MODULUS[0] >> 1 | MODULUS[1] << 63,
+        MODULUS[1] >> 1 | MODULUS[2] << 63,
+        MODULUS[2] >> 1 | MODULUS[3] << 63,
+        MODULUS[3] >> 1,
+    ])
+    .unwrap();
     let mut edges = vec![Canonical::ZERO, Canonical::ONE, minus_one(), half];
     edges.extend([32, 64, 96, 128, 192, 224, 254].map(|bit| {
         let mut limbs = [0; 4];
@@ -107,8 +113,7 @@ pub fn arithmetic(backend: &impl Backend) {
 pub fn conversions(backend: &impl Backend) {
     for count in [0, 1, 31, 32, 33, 255, 256, 257, 5000] {
         let values = scalars(count, 5);
-        let montgomery: Vec<_> =
-            values.iter().map(|&v| Fr::from_canonical(v).montgomery_limbs()).collect();
+        let montgomery: Vec<_> = values.iter().map(|&v| Fr::from_canonical(v).montgomery_limbs()).collect();
         let slice = backend.upload(&montgomery);
         // SAFETY: four limbs are a canonical value's memory; the backend's memory is aligned to 16 bytes.
         let slice = unsafe { DeviceSlice::<Canonical>::from_raw(slice.address(), count) };
@@ -285,10 +290,8 @@ pub fn evaluations(backend: &impl Backend) {
             let out = [backend.alloc(size), backend.alloc(size)];
             let on_device = backend.upload(&z);
             // SAFETY: slices of the backend, holding the circuit.
-            unsafe {
-                spmv::evaluate(backend, [&matrices[0], &matrices[1]], coefficients, on_device, out)
-            }
-            .unwrap();
+            unsafe { spmv::evaluate(backend, [&matrices[0], &matrices[1]], coefficients, on_device, out) }
+                .unwrap();
             for (matrix, out) in [circuit.a(), circuit.b()].into_iter().zip(out) {
                 let mut wanted = vec![Canonical::ZERO; size];
                 matrix.evaluate(circuit.coefficients(), &z, &mut wanted, &CancelToken::new()).unwrap();
