@@ -12,6 +12,9 @@
 #define CUZK_GRID_CONSTANT __grid_constant__
 #define CUZK_BARRIER() __syncthreads()
 #define CUZK_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#define CUZK_SHARED __shared__
+// For functions that are called, not expanded in place.
+#define CUZK_CALLED __device__ __noinline__
 #else
 #include "host/block.h"
 #define CUZK_FN inline
@@ -20,6 +23,9 @@
 #define CUZK_GRID_CONSTANT
 #define CUZK_BARRIER() cuzk::host::barrier()
 #define CUZK_DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(cuzk::host::shared_memory())
+// Blocks run one after the other: a block's variable may be a static one.
+#define CUZK_SHARED static
+#define CUZK_CALLED inline
 #endif
 
 // True while the device's code is compiled: the place for PTX.

@@ -2,7 +2,10 @@
 #include <cstring>
 
 #include "../field.cu"
+#include "../msm.cu"
+#include "../msm_sort.cu"
 #include "../ntt.cu"
+#include "../points.cu"
 #include "../spmv.cu"
 
 namespace {
@@ -27,6 +30,28 @@ const Kernel KERNELS[] = {
     KERNEL(field, cuzk_fr_check, Check),
     KERNEL(field, cuzk_fr_from_montgomery, FromMontgomery),
     KERNEL(field, cuzk_fr_arithmetic, Arithmetic),
+    KERNEL(msm, cuzk_msm_pairs_g1, PairsArgs),
+    KERNEL(msm, cuzk_msm_pairs_g2, PairsArgs),
+    KERNEL(msm, cuzk_msm_add_g1, AddArgs),
+    KERNEL(msm, cuzk_msm_add_g2, AddArgs),
+    KERNEL(msm, cuzk_msm_merge, MergeArgs),
+    KERNEL(msm, cuzk_msm_fold, FoldArgs),
+    KERNEL(msm, cuzk_msm_bits_g1, BitsArgs),
+    KERNEL(msm, cuzk_msm_bits_g2, BitsArgs),
+    KERNEL(msm_sort, cuzk_msm_clear, ClearArgs),
+    KERNEL(msm_sort, cuzk_msm_digits, DigitsArgs),
+    KERNEL(msm_sort, cuzk_msm_scan_tiles, ScanArgs),
+    KERNEL(msm_sort, cuzk_msm_scan_totals, ScanArgs),
+    KERNEL(msm_sort, cuzk_msm_scan_starts, ScanArgs),
+    KERNEL(msm_sort, cuzk_msm_scatter, ScatterArgs),
+    KERNEL(points, cuzk_points_decode_g1, DecodeArgs),
+    KERNEL(points, cuzk_points_decode_g2, DecodeArgs),
+    KERNEL(points, cuzk_points_multiples_g1, MultiplesArgs),
+    KERNEL(points, cuzk_points_multiples_g2, MultiplesArgs),
+    KERNEL(points, cuzk_fp_arithmetic, FieldArgs),
+    KERNEL(points, cuzk_fp2_arithmetic, FieldArgs),
+    KERNEL(points, cuzk_curve_arithmetic_g1, CurveArgs),
+    KERNEL(points, cuzk_curve_arithmetic_g2, CurveArgs),
     KERNEL(ntt, cuzk_ntt_inverse_pass, Pass),
     KERNEL(ntt, cuzk_ntt_forward_pass, Pass),
     KERNEL(ntt, cuzk_ntt_middle_pass, Pass),

@@ -7,8 +7,12 @@
 pub mod error;
 pub mod field;
 pub mod launch;
+pub mod msm;
+pub mod msm_plan;
+pub mod msm_sort;
 pub mod ntt;
 pub mod plan;
+pub mod points;
 pub mod quotient;
 pub mod spmv;
 

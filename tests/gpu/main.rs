@@ -180,3 +180,61 @@ fn regions_wait_for_their_bytes_and_the_peak_is_the_plan_s() {
     arena.check_peak(plan.peak()).unwrap();
     assert!(arena.check_peak(plan.peak() + 1).is_err());
 }
+
+#[path = "../kernels/sums.rs"]
+mod sums;
+
+use cuzk::{
+    algebra::{G1, G2},
+    gpu::{msm_plan::MsmDevice, msm_sort::Windows, points::DeviceCurve},
+};
+
+fn msm_device(memory: u64) -> MsmDevice {
+    MsmDevice { memory, multiprocessors: device().multiprocessors }
+}
+
+fn fields_and_points<C: DeviceCurve>() {
+    let device = Device::new(1 << 30);
+    sums::field_arithmetic::<C>(&device);
+    sums::curve_arithmetic::<C>(&device);
+    sums::decoding::<C>(&device);
+    for count in [1, 33, 5000, 100_000] {
+        let device = Device::new(4 << 30);
+        sums::multiples::<C>(&device, msm_device(0).multiprocessors, count);
+    }
+}
+
+fn sums_of<C: DeviceCurve>(largest: u32) {
+    let small = [0, 1, 2, 31, 32, 33, 1000, 4095, 4096, 4097];
+    sums::sums::<C>(&Device::new(30 << 30), msm_device(1 << 30), &small);
+    let counts: Vec<usize> = (14..=largest).step_by(2).flat_map(|l| [(1 << l) - 1, 1 << l, (1 << l) + 1]).collect();
+    for count in counts {
+        sums::sums::<C>(&Device::new(60 << 30), msm_device(4 << 30), &[count]);
+    }
+    sums::unusual_points::<C>(&Device::new(30 << 30), msm_device(1 << 30), 1000);
+    sums::unusual_points::<C>(&Device::new(30 << 30), msm_device(1 << 30), 100_000);
+    sums::indexed::<C>(&Device::new(10 << 30), msm_device(1 << 30), 100_000);
+    sums::in_pieces::<C>(&Device::new(80 << 30), msm_device(4 << 30), 50_000);
+    let windows = [Windows { width: 16, tables: 2 }, Windows { width: 19, tables: 14 }];
+    sums::with_multiples::<C>(&Device::new(60 << 30), msm_device(2 << 30), 30_000, &windows);
+}
+
+#[test]
+fn fields_and_points_of_g1() {
+    fields_and_points::<G1>();
+}
+
+#[test]
+fn fields_and_points_of_g2() {
+    fields_and_points::<G2>();
+}
+
+#[test]
+fn sums_over_g1() {
+    sums_of::<G1>(20);
+}
+
+#[test]
+fn sums_over_g2() {
+    sums_of::<G2>(18);
+}

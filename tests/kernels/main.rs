@@ -89,3 +89,54 @@ fn vectors_of_other_lengths_are_refused() {
         unsafe { spmv::evaluate(&host, [&matrix, &matrix], DeviceSlice::empty(), right, [right, right]) };
     assert_eq!(refused.unwrap_err().to_string(), "row offsets has 13 values, wanted 12");
 }
+
+mod sums;
+
+use cuzk::{
+    algebra::{G1, G2},
+    gpu::{msm_plan::MsmDevice, msm_sort::Windows, points::DeviceCurve},
+};
+
+/// A device small enough to be emulated.
+const SMALL: MsmDevice = MsmDevice { memory: 1 << 30, multiprocessors: 1 };
+
+fn fields_and_points<C: DeviceCurve>() {
+    let host = Host::new(false);
+    sums::field_arithmetic::<C>(&host);
+    sums::curve_arithmetic::<C>(&host);
+    sums::decoding::<C>(&host);
+    sums::multiples::<C>(&host, 1, 70);
+}
+
+#[test]
+fn fields_and_points_of_g1() {
+    fields_and_points::<G1>();
+}
+
+#[test]
+fn fields_and_points_of_g2() {
+    fields_and_points::<G2>();
+}
+
+#[test]
+fn sums_over_g1() {
+    let host = Host::new(false);
+    sums::sums::<G1>(&host, SMALL, &[0, 1, 2, 31, 32, 33, 127, 128, 129]);
+    sums::unusual_points::<G1>(&host, SMALL, 100);
+    sums::indexed::<G1>(&host, SMALL, 100);
+    sums::in_pieces::<G1>(&host, SMALL, 600);
+    sums::with_multiples::<G1>(&host, SMALL, 40, &[Windows { width: 8, tables: 3 }, Windows { width: 10, tables: 26 }]);
+    let host = Host::new(true);
+    sums::sums::<G1>(&host, SMALL, &[2, 33]);
+}
+
+#[test]
+fn sums_over_g2() {
+    let host = Host::new(false);
+    sums::sums::<G2>(&host, SMALL, &[0, 1, 2, 33]);
+    sums::unusual_points::<G2>(&host, SMALL, 20);
+    sums::indexed::<G2>(&host, SMALL, 20);
+    sums::with_multiples::<G2>(&host, SMALL, 10, &[Windows { width: 8, tables: 3 }]);
+    let host = Host::new(true);
+    sums::sums::<G2>(&host, SMALL, &[5]);
+}
