@@ -19,9 +19,9 @@ pub(crate) mod files;
 #[cfg(feature = "prover")]
 pub mod formats;
 #[cfg(feature = "prover")]
-pub mod groth16;
-#[cfg(feature = "prover")]
 pub mod gpu;
+#[cfg(feature = "prover")]
+pub mod groth16;
 #[cfg(feature = "client")]
 pub mod proto;
 pub mod r1cs;

@@ -19,4 +19,4 @@ pub use domain::{Domain, TwoAdicRoot};
 pub use encoding::{PointEncoding, PointError};
 pub use fr::{Canonical, Fr};
 pub use msm::msm;
-pub use points::PointStore;
+pub use points::{PointStore, RawPoints};

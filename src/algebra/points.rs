@@ -22,6 +22,16 @@ pub enum PointStore<C: Curve> {
     },
 }
 
+/// Consecutive points of a store as they lie there.
+pub enum RawPoints<'a, C: Curve> {
+    /// Decoded.
+    Decoded(&'a [C::Affine]),
+    /// In Zcash's uncompressed encoding.
+    ZcashUncompressed(&'a [u8]),
+    /// Little-endian Montgomery coordinates, which are a decoded point's memory.
+    MontgomeryLe(&'a [u8]),
+}
+
 /// Points that one step of a validation takes.
 const VALIDATION_TILE: usize = 256;
 
@@ -77,14 +87,30 @@ impl<C: Curve> PointStore<C> {
         }
     }
 
+    /// Points `range` as they are stored.
+    ///
+    /// # Panics
+    /// When the range ends past `len`.
+    pub fn raw(&self, range: Range<usize>) -> RawPoints<'_, C> {
+        match self {
+            Self::Owned(points) => RawPoints::Decoded(&points[range]),
+            Self::Mapped { map, offset, len, encoding } => {
+                assert!(range.end <= *len, "points {range:?} of {len}");
+                let bytes =
+                    &map[offset + range.start * C::UNCOMPRESSED..offset + range.end * C::UNCOMPRESSED];
+                match encoding {
+                    PointEncoding::ZcashUncompressed => RawPoints::ZcashUncompressed(bytes),
+                    PointEncoding::MontgomeryLe => RawPoints::MontgomeryLe(bytes),
+                }
+            }
+        }
+    }
+
     /// The encoded points `range` of a mapped store; nothing for an owned one.
     fn encoded(&self, range: Range<usize>) -> std::slice::ChunksExact<'_, u8> {
-        let bytes: &[u8] = match self {
-            Self::Owned(_) => &[],
-            Self::Mapped { map, offset, len, .. } => {
-                assert!(range.end <= *len, "points {range:?} of {len}");
-                &map[offset + range.start * C::UNCOMPRESSED..offset + range.end * C::UNCOMPRESSED]
-            }
+        let bytes: &[u8] = match self.raw(range) {
+            RawPoints::Decoded(_) => &[],
+            RawPoints::ZcashUncompressed(bytes) | RawPoints::MontgomeryLe(bytes) => bytes,
         };
         bytes.chunks_exact(C::UNCOMPRESSED)
     }

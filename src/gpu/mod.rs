@@ -13,7 +13,10 @@ pub mod msm_sort;
 pub mod ntt;
 pub mod plan;
 pub mod points;
+pub mod prover;
+pub mod queue;
 pub mod quotient;
+pub mod space;
 pub mod spmv;
 
 #[cfg(feature = "cuda")]
@@ -27,3 +30,4 @@ pub mod kernels;
 
 pub use error::GpuError;
 pub use launch::{DeviceSlice, Grid, Launcher};
+pub use queue::Queue;

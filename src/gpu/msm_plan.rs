@@ -92,7 +92,7 @@ impl<C: DeviceCurve> MsmPlan<C> {
     /// The fastest plan, by an estimate, that fits the device's memory.
     pub fn new(size: MsmSize, device: MsmDevice) -> Result<Self, GpuError> {
         let tables = size.multiples.map_or(1, |m| m.tables);
-        let found = size.points.checked_mul(tables.into()).unwrap_or(u64::MAX);
+        let found = size.points.saturating_mul(tables.into());
         if found >= MAX_ENTRIES || size.at_once >= MAX_ENTRIES {
             return Err(GpuError::TooLarge {
                 what: "points of a sum",

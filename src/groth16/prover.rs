@@ -4,43 +4,13 @@
 //! deg u, deg v < m, the quotient of A·B − C by xᵐ − 1 is v: xᵐ is 1 on the domain, where A·B
 //! interpolates to u + v, and −1 on the odd coset, where it interpolates to u − v. A witness that
 //! does not satisfy the circuit yields a proof that does not verify.
-use super::{HBasis, KeyError, Proof, ProvingKey, Stage, Timeline};
+use super::{HBasis, KeyError, Proof, ProvingKey, Randomness, Stage, Sums, Timeline, timeline::StageRunner};
 use crate::{
-    algebra::{
-        CancelToken, Cancelled, Canonical, Curve, Domain, Fr, G1, G1Projective, G2, G2Projective,
-        fr::MODULUS, msm,
-    },
+    algebra::{CancelToken, Cancelled, Canonical, Curve, Domain, Fr, G1, fr::MODULUS, msm},
     r1cs::Circuit,
 };
 use rayon::prelude::*;
-use std::time::Instant;
 use zeroize::Zeroize;
-
-/// The blinding scalars r and s, wiped when dropped. `from_os` is the only constructor outside the
-/// test interface.
-pub struct Randomness {
-    r: Fr,
-    s: Fr,
-}
-
-impl Randomness {
-    /// Uniform scalars from the operating system.
-    pub fn from_os() -> std::io::Result<Self> {
-        Ok(Self { r: Fr::random()?, s: Fr::random()? })
-    }
-
-    /// For tests that compare provers byte for byte; a proof with known r, s is not zero-knowledge.
-    pub fn fixed_for_tests(r: Fr, s: Fr) -> Self {
-        Self { r, s }
-    }
-}
-
-impl Drop for Randomness {
-    fn drop(&mut self) {
-        self.r.0.l.zeroize();
-        self.s.0.l.zeroize();
-    }
-}
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +63,7 @@ impl CpuProver {
         key.check_shape(circuit)?;
         let domain = key.domain(circuit)?;
         let aux = &z[circuit.num_inputs()..];
-        let mut stages = Stages { cancel, timeline, on_stage };
+        let mut stages = StageRunner { cancel, timeline, on_stage };
 
         let evaluations = stages.run(Stage::Evaluate, || evaluate(circuit, &domain, z, cancel))?;
         let h = stages.run(Stage::Quotient, || quotient(&domain, key.h_basis, evaluations, cancel))?;
@@ -102,28 +72,10 @@ impl CpuProver {
         let a = stages.run(Stage::MsmA, || query(&key.a, z, cancel))?;
         let b_g1 = stages.run(Stage::MsmB1, || query(&key.b_g1, z, cancel))?;
         let b_g2 = stages.run(Stage::MsmB2, || query(&key.b_g2, z, cancel))?;
-        stages.run(Stage::Assemble, || {
+        Ok(stages.run(Stage::Assemble, || {
             let h_and_l = G1::add(&h, &l);
-            Ok(Sums { h_and_l, a, b_g1, b_g2 }.blind(key, &randomness))
-        })
-    }
-}
-
-/// The caller's hooks around each stage.
-struct Stages<'a> {
-    cancel: &'a CancelToken,
-    timeline: &'a mut Timeline,
-    on_stage: &'a mut dyn FnMut(Stage),
-}
-
-impl Stages<'_> {
-    fn run<T>(&mut self, stage: Stage, work: impl FnOnce() -> Result<T, Cancelled>) -> Result<T, ProveError> {
-        self.cancel.check()?;
-        (self.on_stage)(stage);
-        let began = Instant::now();
-        let result = work()?;
-        self.timeline.record(stage, began);
-        Ok(result)
+            Ok::<_, Cancelled>(Sums { h_and_l, a, b_g1, b_g2 }.blind(key, &randomness))
+        })?)
     }
 }
 
@@ -227,29 +179,6 @@ fn query<C: Curve>(
     cancel: &CancelToken,
 ) -> Result<C::Projective, Cancelled> {
     msm(query.points(), query.variables().map(|v| &v[..]), z, cancel)
-}
-
-/// The sums over the key's queries.
-struct Sums {
-    h_and_l: G1Projective,
-    a: G1Projective,
-    b_g1: G1Projective,
-    b_g2: G2Projective,
-}
-
-impl Sums {
-    /// a = α + Σa + r·δ, b = β + Σb + s·δ, c = Σh + Σl + s·a + r·b₁ − r·s·δ.
-    fn blind(&self, key: &ProvingKey, randomness: &Randomness) -> Proof {
-        let Randomness { r, s } = randomness;
-        let delta_g1 = G1::to_projective(&key.delta_g1);
-        let delta_g2 = G2::to_projective(&key.vk.delta_g2);
-        let a = G1::add(&G1::add_affine(&self.a, &key.vk.alpha_g1), &G1::mul(&delta_g1, r));
-        let b = G2::add(&G2::add_affine(&self.b_g2, &key.vk.beta_g2), &G2::mul(&delta_g2, s));
-        let b_g1 = G1::add_affine(&self.b_g1, &key.beta_g1);
-        // r·b₁ with b₁ = β + Σb₁ + s·δ is r·(β + Σb₁) + r·s·δ: the last term cancels.
-        let c = G1::add(&self.h_and_l, &G1::add(&G1::mul(&a, s), &G1::mul(&b_g1, r)));
-        Proof { a: G1::to_affine(&a), b: G2::to_affine(&b), c: G1::to_affine(&c) }
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! Where a proof's time went.
+use crate::algebra::{CancelToken, Cancelled};
 use std::time::{Duration, Instant};
 
 /// A stage of a job, from its arrival to its verified proof.
@@ -78,6 +79,29 @@ impl Timeline {
     pub fn record(&mut self, stage: Stage, began: Instant) {
         let start = began.saturating_duration_since(self.start);
         self.spans.push(Span { stage, start, duration: began.elapsed() });
+    }
+}
+
+/// A caller's hooks around each stage of a proof.
+pub(crate) struct StageRunner<'a> {
+    pub(crate) cancel: &'a CancelToken,
+    pub(crate) timeline: &'a mut Timeline,
+    pub(crate) on_stage: &'a mut dyn FnMut(Stage),
+}
+
+impl StageRunner<'_> {
+    /// Tells that the stage begins, does its work and records its time; nothing once it is cancelled.
+    pub(crate) fn run<T, E: From<Cancelled>>(
+        &mut self,
+        stage: Stage,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.cancel.check()?;
+        (self.on_stage)(stage);
+        let began = Instant::now();
+        let result = work()?;
+        self.timeline.record(stage, began);
+        Ok(result)
     }
 }
 

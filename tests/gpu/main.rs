@@ -1,12 +1,13 @@
 //! The kernels on a device: the properties that hold on the emulation, and larger sizes. Needs a machine
 //! with an NVIDIA device; without one every test fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 #[path = "../kernels/properties.rs"]
 mod properties;
 
 use cuzk::{
     algebra::TwoAdicRoot,
     gpu::{
-        DeviceSlice, GpuError, Grid, Launcher,
+        DeviceSlice, GpuError, Grid, Launcher, Queue,
         arena::{Arena, Region},
         device::{DeviceInfo, devices, find},
         driver::{Context, Stream},
@@ -82,6 +83,27 @@ impl Backend for Device {
     fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T> {
         // SAFETY: a slice that `alloc` gave.
         unsafe { self.stream.download(source) }.unwrap()
+    }
+}
+
+impl Queue for Device {
+    unsafe fn upload<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.upload(target, values) }
+    }
+
+    unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.download(source) }
+    }
+
+    unsafe fn fill<T>(&self, target: DeviceSlice<T>, byte: u8) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.fill(target, byte) }
+    }
+
+    fn finish(&self) -> Result<(), GpuError> {
+        self.stream.synchronize()
     }
 }
 
@@ -207,7 +229,8 @@ fn fields_and_points<C: DeviceCurve>() {
 fn sums_of<C: DeviceCurve>(largest: u32) {
     let small = [0, 1, 2, 31, 32, 33, 1000, 4095, 4096, 4097];
     sums::sums::<C>(&Device::new(30 << 30), msm_device(1 << 30), &small);
-    let counts: Vec<usize> = (14..=largest).step_by(2).flat_map(|l| [(1 << l) - 1, 1 << l, (1 << l) + 1]).collect();
+    let counts: Vec<usize> =
+        (14..=largest).step_by(2).flat_map(|l| [(1 << l) - 1, 1 << l, (1 << l) + 1]).collect();
     for count in counts {
         sums::sums::<C>(&Device::new(60 << 30), msm_device(4 << 30), &[count]);
     }
@@ -237,4 +260,49 @@ fn sums_over_g1() {
 #[test]
 fn sums_over_g2() {
     sums_of::<G2>(18);
+}
+
+#[path = "../kernels/proofs.rs"]
+mod proofs;
+
+/// An arena of `memory` bytes, which several cases have one after the other.
+fn arena(memory: usize) -> proofs::Size {
+    proofs::Size { memory, multiprocessors: device().multiprocessors }
+}
+
+#[test]
+fn proofs_of_circuits_around_powers_of_two() {
+    proofs::circuits(&Device::new(30 << 30), arena(1 << 28), &[2, 5, 10, 14]);
+}
+
+#[test]
+fn proofs_of_uniform_witnesses() {
+    proofs::witnesses(&Device::new(10 << 30), arena(1 << 28), 1000);
+}
+
+#[test]
+fn proofs_under_a_key_of_snarkjs() {
+    proofs::circom(&Device::new(2 << 30), arena(1 << 28));
+}
+
+#[test]
+fn proofs_in_less_and_less_memory() {
+    // Large enough for a key in pieces to take less than a resident one.
+    proofs::less_and_less_memory(&Device::new(60 << 30), arena(4 << 30), 300_000);
+}
+
+#[test]
+fn bad_witnesses_are_refused() {
+    proofs::refusals(&Device::new(2 << 30), arena(1 << 28));
+}
+
+#[test]
+fn witnesses_are_wiped() {
+    proofs::wiping(&Device::new(2 << 30), arena(1 << 28));
+}
+
+#[test]
+fn a_hundred_proofs_of_one_job_are_identical() {
+    let device = Device::new(2 << 30);
+    proofs::again_and_again(&device, arena(1 << 29), 100);
 }

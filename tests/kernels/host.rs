@@ -1,7 +1,7 @@
 //! The kernels on the host: `cuda/host` compiled with the C++ compiler of this machine (`CXX`, else `c++`)
 //! into a shared library, which stands in for a device.
 use crate::properties::Backend;
-use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher};
+use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher, Queue};
 use std::{
     cell::RefCell,
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -125,5 +125,26 @@ impl Backend for Host {
     fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T> {
         // SAFETY: memory that `alloc` gave; no launch is running.
         (0..source.len()).map(|i| unsafe { (source.address() as *const T).add(i).read() }).collect()
+    }
+}
+
+impl Queue for Host {
+    unsafe fn upload<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) -> Result<(), GpuError> {
+        self.write(target, values);
+        Ok(())
+    }
+
+    unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
+        Ok(self.read(source))
+    }
+
+    unsafe fn fill<T>(&self, target: DeviceSlice<T>, byte: u8) -> Result<(), GpuError> {
+        // SAFETY: memory that `alloc` gave.
+        unsafe { std::ptr::write_bytes(target.address() as *mut u8, byte, target.num_bytes()) };
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), GpuError> {
+        Ok(())
     }
 }

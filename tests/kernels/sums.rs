@@ -2,7 +2,7 @@
 //! sums are known from the points' logarithms. Run on the emulation and on devices.
 use crate::properties::{Backend, minus_one, scalars};
 use cuzk::{
-    algebra::{BaseField, Canonical, Fr},
+    algebra::{BaseField, Canonical, Curve, Fr},
     gpu::{
         DeviceSlice,
         msm::{Chunk, Msm},
@@ -27,7 +27,7 @@ pub fn points<C: DeviceCurve>(count: usize) -> (Vec<C::Affine>, Vec<Fr>) {
             tile_points.push(point);
             logs.push(log);
             point = C::add_affine(&point, &generator);
-            log = log + Fr::from_u64(1);
+            log += Fr::from_u64(1);
         }
         C::batch_to_affine(&tile_points).into_par_iter().zip(logs)
     });
@@ -254,10 +254,13 @@ pub fn sums<C: DeviceCurve>(backend: &impl Backend, device: MsmDevice, counts: &
     }
 }
 
+/// Points with their logarithms.
+type WithLogs<C> = Vec<(<C as Curve>::Affine, Fr)>;
+
 /// Repeated points, opposite points and infinity, with equal scalars and with random ones.
 pub fn unusual_points<C: DeviceCurve>(backend: &impl Backend, device: MsmDevice, count: usize) {
     let (some, some_logs) = points::<C>(count);
-    let mut kinds: Vec<(&str, Vec<(C::Affine, Fr)>)> = Vec::new();
+    let mut kinds: Vec<(&str, WithLogs<C>)> = Vec::new();
     let each = |f: &dyn Fn(usize) -> (C::Affine, Fr)| (0..count).map(f).collect::<Vec<_>>();
     let infinity = (C::Affine::default(), Fr::ZERO);
     kinds.push(("one point", each(&|_| (some[0], some_logs[0]))));

@@ -1,0 +1,282 @@
+//! A circuit and its key on their way to a device, in bounded pieces. Points go as they are stored and are
+//! decoded there.
+use super::{
+    plan::{LOAD_POINTS, MatrixSlots, Points, ProofPlan, QueryPlan},
+    prove::DeviceError,
+    shape::ProofShape,
+};
+use crate::{
+    algebra::{CancelToken, Canonical, Fr, PointStore, RawPoints},
+    gpu::{
+        DeviceSlice, GpuError,
+        msm_plan::MsmDevice,
+        ntt::{RootTable, Roots},
+        plan::Slot,
+        points::{self, DeviceCurve},
+        queue::Queue,
+        space::Space,
+        spmv::{DeviceMatrix, LongRow, LongRows, Segment},
+    },
+    groth16::{ProvingKey, Query},
+    r1cs::{Circuit, Matrix},
+};
+use std::ops::Range;
+
+/// A circuit and its key in a device's memory.
+pub struct Loaded {
+    pub(super) plan: ProofPlan,
+    pub(super) memory: DeviceSlice<u8>,
+    load_peak: u64,
+}
+
+impl Loaded {
+    /// Copies a circuit and its key to an arena, as many of the key's points as fit; `multiprocessors` are
+    /// the device's. Content is taken as it is, but for the encoding of points: keys are validated
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; one that does not fit is refused before anything is copied.
+    ///
+    /// # Safety
+    /// `memory` is valid, and no one but `queue` uses it, as long as the result lives.
+    pub unsafe fn new<Q: Queue>(
+        queue: &Q,
+        memory: DeviceSlice<u8>,
+        multiprocessors: u32,
+        circuit: &Circuit,
+        key: &ProvingKey,
+        cancel: &CancelToken,
+    ) -> Result<Self, DeviceError> {
+        let long = [LongRows::of(circuit.a())?, LongRows::of(circuit.b())?];
+        let shape = ProofShape::of(circuit, &long, key)?;
+        let plan = ProofPlan::new(&shape, MsmDevice { memory: memory.len() as u64, multiprocessors })?;
+        let mut loader = Loader { queue, plan: &plan, space: Space::new(memory), cancel };
+        // SAFETY: the caller's promise.
+        let load_peak = unsafe { loader.run(circuit, &long, key) }?;
+        Ok(Self { plan, memory, load_peak })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &ProofPlan {
+        &self.plan
+    }
+
+    /// What is resident, in the arena's ledger of a proof.
+    pub(super) fn residents(&self) -> Result<Residents, GpuError> {
+        let mut space = Space::new(self.memory);
+        let plan = &self.plan;
+        let roots = Roots::new(space.claim::<Fr>(plan.roots, RootTable::LEN as u64)?)?;
+        let coefficients = space.claim::<Fr>(plan.coefficients, plan.shape.coefficients)?;
+        let mut matrices = Vec::new();
+        for (slots, shape) in plan.matrices.iter().zip(&plan.shape.matrices) {
+            matrices.push(DeviceMatrix {
+                offsets: space.claim(slots.offsets, (shape.rows + 1) * shape.offset_bytes)?,
+                columns: space.claim(slots.columns, shape.entries)?,
+                indices: space.claim(slots.indices, shape.entries * shape.index_bytes)?,
+                segments: space.claim(slots.segments, shape.segments)?,
+                long_rows: space.claim(slots.long_rows, shape.long_rows)?,
+                segment_sums: DeviceSlice::empty(),
+                rows: shape.rows,
+            });
+        }
+        let bad = space.claim(plan.bad, 1)?;
+        for slot in resident_slots(&plan.h)
+            .chain(resident_slots(&plan.l))
+            .chain(resident_slots(&plan.a))
+            .chain(resident_slots(&plan.b_g1))
+            .chain(resident_slots(&plan.b_g2))
+        {
+            space.claim::<u8>(slot, 0)?;
+        }
+        Ok(Residents { space, roots, coefficients, matrices: [matrices[0], matrices[1]], bad })
+    }
+
+    /// Refuses a proof whose peak, with the loading's, was not the planned one.
+    pub(super) fn check_peak(&self, space: &Space) -> Result<(), GpuError> {
+        match space.peak().max(self.load_peak) {
+            found if found == self.plan.num_bytes() => Ok(()),
+            found => Err(GpuError::Peak { found, wanted: self.plan.num_bytes() }),
+        }
+    }
+}
+
+/// What [`Loaded::new`] has left in the arena.
+pub(super) struct Residents {
+    pub space: Space,
+    pub roots: Roots,
+    pub coefficients: DeviceSlice<Fr>,
+    pub matrices: [DeviceMatrix; 2],
+    pub bad: DeviceSlice<u64>,
+}
+
+fn resident_slots<C: DeviceCurve>(query: &QueryPlan<C>) -> impl Iterator<Item = Slot> {
+    let points = query.sum.as_ref().and_then(|sum| match sum.points {
+        Points::Resident(slot) => Some(slot),
+        Points::Streamed { .. } => None,
+    });
+    query.variables.into_iter().chain(points)
+}
+
+struct Loader<'a, Q> {
+    queue: &'a Q,
+    plan: &'a ProofPlan,
+    space: Space,
+    cancel: &'a CancelToken,
+}
+
+impl<Q: Queue> Loader<'_, Q> {
+    /// Returns the peak.
+    ///
+    /// # Safety
+    /// The arena is this loader's alone.
+    unsafe fn run(
+        &mut self,
+        circuit: &Circuit,
+        long: &[LongRows; 2],
+        key: &ProvingKey,
+    ) -> Result<u64, DeviceError> {
+        let plan = self.plan;
+        // SAFETY: the caller's promise, here and below.
+        unsafe {
+            self.copy(plan.roots, &RootTable::compute(key.root))?;
+            self.copy(plan.coefficients, circuit.coefficients())?;
+            for ((slots, matrix), long) in plan.matrices.iter().zip([circuit.a(), circuit.b()]).zip(long) {
+                self.matrix(slots, matrix, long)?;
+            }
+            let bad = self.space.claim(plan.bad, 1)?;
+            self.queue.upload(bad, &[u64::MAX])?;
+            self.points("h", &plan.h, &key.h, bad)?;
+            self.points("l", &plan.l, &key.l, bad)?;
+            self.query("a", &plan.a, &key.a, bad)?;
+            self.query("b_g1", &plan.b_g1, &key.b_g1, bad)?;
+            self.query("b_g2", &plan.b_g2, &key.b_g2, bad)?;
+            self.queue.finish()?;
+        }
+        Ok(self.space.peak())
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn copy<T: Copy>(&mut self, slot: Slot, values: &[T]) -> Result<(), DeviceError> {
+        self.cancel.check()?;
+        let target = self.space.claim::<T>(slot, values.len() as u64)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.queue.upload(target, values) }?)
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn matrix(
+        &mut self,
+        slots: &MatrixSlots,
+        matrix: &Matrix,
+        long: &LongRows,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy::<u8>(slots.offsets, matrix.offset_bytes())?;
+            self.copy::<u32>(slots.columns, matrix.columns())?;
+            self.copy::<u8>(slots.indices, matrix.index_bytes())?;
+            self.copy::<Segment>(slots.segments, &long.segments)?;
+            self.copy::<LongRow>(slots.long_rows, &long.rows)
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn query<C: DeviceCurve>(
+        &mut self,
+        name: &'static str,
+        plan: &QueryPlan<C>,
+        query: &Query<C>,
+        bad: DeviceSlice<u64>,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let (Some(slot), Some(variables)) = (plan.variables, query.variables()) {
+                self.copy::<u32>(slot, variables)?;
+            }
+            self.points(name, plan, query.points(), bad)
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn points<C: DeviceCurve>(
+        &mut self,
+        name: &'static str,
+        plan: &QueryPlan<C>,
+        store: &PointStore<C>,
+        bad: DeviceSlice<u64>,
+    ) -> Result<(), DeviceError> {
+        let Some(Points::Resident(slot)) = plan.sum.as_ref().map(|sum| sum.points) else { return Ok(()) };
+        let count = store.len();
+        let all = self.space.claim::<C::Affine>(slot, count as u64)?;
+        let staging = self.plan.staging;
+        let staging_bytes = staging.num_bytes();
+        let encoded = self.space.claim::<u8>(staging, staging_bytes)?;
+        let mut first = 0;
+        while first < count {
+            self.cancel.check()?;
+            let range = first..count.min(first + LOAD_POINTS as usize);
+            first = range.end;
+            // SAFETY: the caller's promise.
+            unsafe { copy_points(self.queue, name, store, range.clone(), part(all, range)?, encoded, bad) }?;
+        }
+        self.space.release(staging);
+        Ok(())
+    }
+}
+
+/// A part of a slice that is long enough.
+pub(super) fn part<T>(slice: DeviceSlice<T>, range: Range<usize>) -> Result<DeviceSlice<T>, GpuError> {
+    let (found, wanted) = (slice.len() as u64, range.end as u64);
+    slice.slice(range).ok_or(GpuError::Length { what: "a vector on the device", found, wanted })
+}
+
+/// Copies points `range` of a store to `target`; where they have to be decoded, by way of `encoded`.
+///
+/// # Safety
+/// All memory named is valid, and nothing unordered with `queue` uses it.
+pub(super) unsafe fn copy_points<C: DeviceCurve, Q: Queue>(
+    queue: &Q,
+    query: &'static str,
+    store: &PointStore<C>,
+    range: Range<usize>,
+    target: DeviceSlice<C::Affine>,
+    encoded: DeviceSlice<u8>,
+    bad: DeviceSlice<u64>,
+) -> Result<(), DeviceError> {
+    let first = range.start as u64;
+    // SAFETY: the caller's promise; a point's bytes in its own form are its memory.
+    unsafe {
+        match store.raw(range) {
+            RawPoints::Decoded(points) => queue.upload(target, points)?,
+            RawPoints::MontgomeryLe(bytes) => {
+                queue.upload(DeviceSlice::<u8>::from_raw(target.address(), target.num_bytes()), bytes)?
+            }
+            RawPoints::ZcashUncompressed(bytes) => {
+                let encoded = part(encoded, 0..bytes.len())?;
+                queue.upload(encoded, bytes)?;
+                points::decode::<C>(queue, encoded, target, bad)?;
+                let found = queue.download(bad)?;
+                if let Some(&index) = found.first().filter(|&&index| index != u64::MAX) {
+                    return Err(DeviceError::Point { query, index: first + index });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// z's first values as plain limbs, whether or not they are below r.
+///
+/// # Safety
+/// As for [`Queue::download`].
+pub(super) unsafe fn limbs<Q: Queue>(
+    queue: &Q,
+    values: DeviceSlice<Canonical>,
+) -> Result<Vec<[u64; 4]>, GpuError> {
+    // SAFETY: the caller's promise; a value's memory is four limbs.
+    unsafe { queue.download(DeviceSlice::<[u64; 4]>::from_raw(values.address(), values.len())) }
+}

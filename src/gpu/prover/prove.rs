@@ -1,0 +1,344 @@
+//! One proof: witness, evaluation, quotient and sums on the device; assembly on the host.
+use super::{
+    load::{Loaded, Residents, copy_points, limbs, part},
+    plan::{Points, QueryPlan},
+    shape::ShapeError,
+};
+use crate::{
+    algebra::{CancelToken, Cancelled, Canonical, Curve, G1, PointStore},
+    gpu::{
+        DeviceSlice, GpuError, field,
+        msm::{Chunk, Msm},
+        ntt::Transform,
+        points::DeviceCurve,
+        queue::Queue,
+        quotient::{self, Buffers},
+        space::Space,
+        spmv,
+    },
+    groth16::{
+        HBasis, KeyError, Proof, ProvingKey, Randomness, Stage, Sums, Timeline, timeline::StageRunner,
+    },
+    r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError, decode_into},
+};
+use zeroize::Zeroizing;
+
+/// Bytes of a witness that are copied at a time.
+const WITNESS_PIECE: usize = 1 << 22;
+const VALUE_BYTES: usize = size_of::<Canonical>();
+
+/// A proof to be made.
+pub struct ProofJob<'a> {
+    /// The circuit that was loaded.
+    pub circuit: &'a Circuit,
+    /// The key that was loaded.
+    pub key: &'a ProvingKey,
+    /// The witness's encoding.
+    pub encoding: WitnessEncoding,
+    /// The witness, which is read once.
+    pub witness: &'a dyn WitnessBytes,
+    /// Blinding.
+    pub randomness: Randomness,
+    /// Looked at between bounded pieces of work.
+    pub cancel: &'a CancelToken,
+    /// Takes the stages' times.
+    pub timeline: &'a mut Timeline,
+    /// Is told when a stage begins.
+    pub on_stage: &'a mut dyn FnMut(Stage),
+}
+
+/// Why a device has no proof.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The caller raised the token.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// The witness is not what its encoding demands.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// The key is not one of the circuit.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The key has a point that is none.
+    #[error("{query} point {index} of the key is not a valid encoding")]
+    Point {
+        /// The query's name in bellman's format.
+        query: &'static str,
+        /// The point.
+        index: u64,
+    },
+    /// The device, or its memory.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+}
+
+impl From<ShapeError> for DeviceError {
+    fn from(error: ShapeError) -> Self {
+        match error {
+            ShapeError::Key(error) => Self::Key(error),
+            ShapeError::Gpu(error) => Self::Gpu(error),
+        }
+    }
+}
+
+impl Loaded {
+    /// Proves, and returns with the proof the public inputs, without ONE, that it was made for. Whatever
+    /// of the witness was on the device is wiped.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    /// `queue` is the one that loaded; circuit and key are the ones that were loaded.
+    pub unsafe fn prove<Q: Queue>(
+        &self,
+        queue: &Q,
+        job: ProofJob<'_>,
+    ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
+        // SAFETY: the caller's promise.
+        let claim = unsafe { self.run(queue, job) };
+        // SAFETY: as above.
+        let wiped = unsafe { self.wipe(queue) };
+        let claim = claim?;
+        wiped?;
+        Ok(claim)
+    }
+
+    /// Overwrites all memory that is not resident.
+    unsafe fn wipe<Q: Queue>(&self, queue: &Q) -> Result<(), GpuError> {
+        let range = self.plan.resident_bytes() as usize..self.plan.num_bytes() as usize;
+        // SAFETY: the caller's promise; the range lies in the arena.
+        unsafe { queue.fill(part(self.memory, range)?, 0) }?;
+        queue.finish()
+    }
+
+    unsafe fn run<Q: Queue>(
+        &self,
+        queue: &Q,
+        job: ProofJob<'_>,
+    ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
+        let ProofJob { circuit, key, encoding, witness, randomness, cancel, timeline, on_stage } = job;
+        key.check_shape(circuit)?;
+        let plan = &self.plan;
+        let shape = &plan.shape;
+        let Residents { space, roots, coefficients, matrices, bad } = self.residents()?;
+        let mut stages = StageRunner { cancel, timeline, on_stage };
+        let mut work = Work { queue, space, bad, cancel };
+
+        let z = work.space.claim::<Canonical>(plan.z, shape.variables)?;
+        // SAFETY: the caller's promise, here and below: the arena's memory is this proof's, and its parts
+        // are as long as the plan made them, for this circuit and key.
+        let inputs = stages
+            .run(Stage::Copy, || unsafe { work.witness(encoding, witness, shape.inputs as usize, z) })?;
+        let domain = shape.domain();
+        let [a, b, c] = plan.evaluations;
+        let quotient_slot = match shape.h_basis {
+            HBasis::Monomial => b,
+            HBasis::CosetLagrange => c,
+        };
+        let [a_values, b_values, c_values] = {
+            let mut claim = |slot| work.space.claim::<Canonical>(slot, domain);
+            [claim(a)?, claim(b)?, claim(c)?]
+        };
+        stages.run(Stage::Evaluate, || {
+            let [mut of_a, mut of_b] = matrices;
+            let [sums_a, sums_b] = [plan.matrices[0].sums, plan.matrices[1].sums];
+            of_a.segment_sums = work.space.claim(sums_a, shape.matrices[0].segments)?;
+            of_b.segment_sums = work.space.claim(sums_b, shape.matrices[1].segments)?;
+            // SAFETY: as above.
+            unsafe { spmv::evaluate(queue, [&of_a, &of_b], coefficients, z, [a_values, b_values]) }?;
+            work.space.release(sums_a);
+            work.space.release(sums_b);
+            queue.finish()?;
+            Ok::<_, DeviceError>(())
+        })?;
+        // On a domain of one point A·B − C is zero: there is no quotient.
+        let h_scalars = match shape.log_domain {
+            0 => None,
+            log_domain => Some(stages.run(Stage::Quotient, || {
+                let transform = Transform::new(roots, log_domain)?;
+                let buffers = Buffers { a: a_values, b: b_values, c: c_values };
+                // SAFETY: as above.
+                let h = unsafe { quotient::quotient(queue, &transform, shape.h_basis, buffers) }?;
+                queue.finish()?;
+                Ok::<_, DeviceError>(h)
+            })?),
+        };
+        for slot in [a, b, c].into_iter().filter(|slot| *slot != quotient_slot) {
+            work.space.release(slot);
+        }
+        let h = match h_scalars {
+            None => G1::identity(),
+            Some(scalars) => stages.run(Stage::MsmH, || {
+                let scalars = part(scalars, 0..key.h.len())?;
+                // SAFETY: as above.
+                unsafe { work.sum("h", &plan.h, &key.h, scalars) }
+            })?,
+        };
+        work.space.release(quotient_slot);
+        let l = stages.run(Stage::MsmL, || {
+            let aux = part(z, circuit.num_inputs()..circuit.num_variables())?;
+            // SAFETY: as above.
+            unsafe { work.sum("l", &plan.l, &key.l, aux) }
+        })?;
+        // SAFETY: as above.
+        let (a, b_g1, b_g2) = unsafe {
+            (
+                stages.run(Stage::MsmA, || work.sum("a", &plan.a, key.a.points(), z))?,
+                stages.run(Stage::MsmB1, || work.sum("b_g1", &plan.b_g1, key.b_g1.points(), z))?,
+                stages.run(Stage::MsmB2, || work.sum("b_g2", &plan.b_g2, key.b_g2.points(), z))?,
+            )
+        };
+        self.check_peak(&work.space)?;
+        let proof = stages.run(Stage::Assemble, || {
+            let h_and_l = G1::add(&h, &l);
+            Ok::<_, DeviceError>(Sums { h_and_l, a, b_g1, b_g2 }.blind(key, &randomness))
+        })?;
+        Ok((proof, inputs))
+    }
+}
+
+/// What the stages of one proof work with.
+struct Work<'a, Q> {
+    queue: &'a Q,
+    space: Space,
+    bad: DeviceSlice<u64>,
+    cancel: &'a CancelToken,
+}
+
+impl<Q: Queue> Work<'_, Q> {
+    /// Copies the witness to `z`, checks it and makes it canonical. Returns the public inputs, as they
+    /// are on the device.
+    ///
+    /// # Safety
+    /// `z` is this proof's.
+    unsafe fn witness(
+        &self,
+        encoding: WitnessEncoding,
+        witness: &dyn WitnessBytes,
+        num_inputs: usize,
+        z: DeviceSlice<Canonical>,
+    ) -> Result<Vec<Canonical>, DeviceError> {
+        if encoding == WitnessEncoding::Packed {
+            // Its blocks are unpacked here: the kernels read whole values.
+            let mut values = Zeroizing::new(vec![Canonical::ZERO; z.len()]);
+            decode_into(encoding, witness, num_inputs, &mut values)?;
+            // SAFETY: the caller's promise.
+            unsafe { self.queue.upload(z, &values) }?;
+            return Ok(values.get(1..num_inputs).unwrap_or_default().to_vec());
+        }
+        // SAFETY: the caller's promise, in all of the rest.
+        unsafe {
+            self.copy_values(witness, z)?;
+            self.queue.upload(self.bad, &[u64::MAX])?;
+            field::check(self.queue, z, self.bad)?;
+            let bad = self.queue.download(self.bad)?.first().copied().filter(|&index| index != u64::MAX);
+            if encoding == WitnessEncoding::Montgomery {
+                field::from_montgomery(self.queue, z)?;
+            }
+            // The lowest index is told first, as by the host's decoder.
+            let inputs = limbs(self.queue, part(z, 0..num_inputs)?)?;
+            if bad != Some(0) && inputs.first() != Some(&Canonical::ONE.limbs()) {
+                return Err(WitnessError::FirstNotOne.into());
+            }
+            if let Some(index) = bad {
+                return Err(WitnessError::NotCanonical { index }.into());
+            }
+            let mut public = Vec::with_capacity(num_inputs);
+            for (index, value) in inputs.into_iter().enumerate().skip(1) {
+                let index = index as u64;
+                public.push(Canonical::new(value).ok_or(WitnessError::NotCanonical { index })?);
+            }
+            Ok(public)
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::witness`].
+    unsafe fn copy_values(
+        &self,
+        witness: &dyn WitnessBytes,
+        z: DeviceSlice<Canonical>,
+    ) -> Result<(), DeviceError> {
+        let (found, wanted) = (witness.length(), z.num_bytes());
+        if found != wanted {
+            return Err(WitnessError::Length { found: found as u64, wanted: wanted as u64 }.into());
+        }
+        let mut piece = Zeroizing::new(vec![0; wanted.min(WITNESS_PIECE)]);
+        let mut first = 0;
+        while first < wanted {
+            self.cancel.check()?;
+            let bytes = &mut piece[..(wanted - first).min(WITNESS_PIECE)];
+            let copied = witness.copy(first, bytes);
+            copied.map_err(|error| WitnessError::Unreadable { reason: error.to_string() })?;
+            let values = part(z, first / VALUE_BYTES..(first + bytes.len()) / VALUE_BYTES)?;
+            // SAFETY: the caller's promise; the part holds as many bytes.
+            unsafe { self.queue.upload(DeviceSlice::from_raw(values.address(), values.num_bytes()), bytes) }?;
+            first += bytes.len();
+        }
+        Ok(())
+    }
+
+    /// Σ scalar · point over a query; a filtered one picks its scalars.
+    ///
+    /// # Safety
+    /// The plan is the store's, and its memory this proof's; variables are below the scalars' number.
+    unsafe fn sum<C: DeviceCurve>(
+        &mut self,
+        name: &'static str,
+        plan: &QueryPlan<C>,
+        store: &PointStore<C>,
+        scalars: DeviceSlice<Canonical>,
+    ) -> Result<C::Projective, DeviceError> {
+        let Some(sum) = &plan.sum else { return Ok(C::identity()) };
+        let count = store.len();
+        let results = self.space.claim::<C::Projective>(sum.results, sum.msm.results() as u64)?;
+        let index = plan.variables.map(|slot| self.space.slice::<u32>(slot, count as u64)).transpose()?;
+        let num_bytes = sum.msm.num_bytes();
+        let mut claimed = vec![sum.results, sum.working];
+        let (points, encoded, at_once) = match sum.points {
+            Points::Resident(slot) => (self.space.slice(slot, count as u64)?, DeviceSlice::empty(), None),
+            Points::Streamed { points, encoded, at_once } => {
+                claimed.extend([points].into_iter().chain(encoded));
+                let target = self.space.claim::<C::Affine>(points, at_once)?;
+                let encoded = encoded
+                    .map(|slot| self.space.claim::<u8>(slot, at_once * C::UNCOMPRESSED as u64))
+                    .transpose()?;
+                (target, encoded.unwrap_or(DeviceSlice::empty()), Some(at_once as usize))
+            }
+        };
+        let working = self.space.claim::<u8>(sum.working, num_bytes)?;
+        // SAFETY: the caller's promise; the memory is the plan's.
+        let found = unsafe {
+            let msm = Msm::new(&sum.msm, self.queue, working)?;
+            match at_once {
+                None => msm.run(&Chunk { points, table_stride: 0, scalars, index }, results)?,
+                Some(at_once) => {
+                    for sets in sum.msm.groups() {
+                        msm.begin(&sets)?;
+                        let mut first = 0;
+                        while first < count {
+                            self.cancel.check()?;
+                            let range = first..count.min(first + at_once);
+                            first = range.end;
+                            let points = part(points, 0..range.len())?;
+                            copy_points(self.queue, name, store, range.clone(), points, encoded, self.bad)?;
+                            let (scalars, index) = match index {
+                                None => (part(scalars, range)?, None),
+                                Some(index) => (scalars, Some(part(index, range)?)),
+                            };
+                            msm.add(&sets, &Chunk { points, table_stride: 0, scalars, index })?;
+                        }
+                        msm.finish(&sets, results)?;
+                    }
+                }
+            }
+            self.queue.download(results)?
+        };
+        for slot in claimed {
+            self.space.release(slot);
+        }
+        Ok(sum.msm.combine(&found)?)
+    }
+}
