@@ -1,9 +1,10 @@
 //! Witness memory that the daemon has lent to a connection. A lease is used by at most one partition at a
 //! time, and is free again when that use is dropped.
-use super::{budget::Reservation, registry::LoadedCircuit, users::Charge};
+use super::{budget::Reservation, users::Charge};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::shm::LeasedBuffer;
 use std::{
+    any::Any,
     io,
     sync::{
         Arc,
@@ -12,17 +13,17 @@ use std::{
 };
 
 /// One lease. It ends when its connection and the partition that uses it have let go of it.
-pub struct Lease<C = Arc<LoadedCircuit>> {
+pub struct Lease {
     id: u64,
     buffer: LeasedBuffer,
     in_use: AtomicBool,
     /// Held, so that the circuit cannot make room for others while a witness is made for it.
-    _circuit: C,
+    _circuit: Arc<dyn Any + Send + Sync>,
     _reservation: Reservation,
     _charge: Charge,
 }
 
-impl<C> Lease<C> {
+impl Lease {
     /// Makes the memory that the reservation and the charge pay for: at least `length` bytes, for a
     /// witness of `circuit`.
     ///
@@ -31,7 +32,7 @@ impl<C> Lease<C> {
     pub fn create(
         id: u64,
         length: u64,
-        circuit: C,
+        circuit: Arc<dyn Any + Send + Sync>,
         reservation: Reservation,
         charge: Charge,
     ) -> io::Result<Arc<Self>> {
@@ -69,7 +70,7 @@ impl<C> Lease<C> {
     ///
     /// # Errors
     /// `LeaseInUse`.
-    pub fn use_it(self: &Arc<Self>) -> Result<LeaseUse<C>, ProtocolError> {
+    pub fn use_it(self: &Arc<Self>) -> Result<LeaseUse, ProtocolError> {
         if self.in_use.swap(true, Ordering::AcqRel) {
             let message = format!("lease {} holds the witness of a partition that is not finished", self.id);
             return Err(ProtocolError::new(ErrorCode::LeaseInUse, message));
@@ -79,12 +80,12 @@ impl<C> Lease<C> {
 }
 
 /// The use of a lease by one partition; dropping it frees the lease for the next witness.
-pub struct LeaseUse<C = Arc<LoadedCircuit>> {
-    lease: Arc<Lease<C>>,
+pub struct LeaseUse {
+    lease: Arc<Lease>,
     released: bool,
 }
 
-impl<C> LeaseUse<C> {
+impl LeaseUse {
     /// The memory.
     pub fn buffer(&self) -> &LeasedBuffer {
         &self.lease.buffer
@@ -99,7 +100,7 @@ impl<C> LeaseUse<C> {
     }
 }
 
-impl<C> Drop for LeaseUse<C> {
+impl Drop for LeaseUse {
     fn drop(&mut self) {
         self.release();
     }
@@ -119,8 +120,14 @@ mod tests {
         let (budget, users) = (Budget::new(1 << 20), Users::new(Config::default().limits));
         let demand = Demand { leases: 4096, ..Demand::default() };
         let reservation = budget.try_reserve(demand).unwrap().unwrap();
-        let lease = Lease::create(5, 100, (), reservation, users.charge(1, Countable::Buffer(4096)).unwrap())
-            .unwrap();
+        let lease = Lease::create(
+            5,
+            100,
+            Arc::new(()),
+            reservation,
+            users.charge(1, Countable::Buffer(4096)).unwrap(),
+        )
+        .unwrap();
         let first = lease.use_it().unwrap();
         let refused = lease.use_it().err().unwrap();
         assert_eq!(refused.code, ErrorCode::LeaseInUse);

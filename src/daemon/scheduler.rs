@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Partitions in a status reply: it stays below 4 MiB, and the table's lock is held for milliseconds.
+/// Partitions in a status reply. Even one job each is far less than a reply may have (see the test).
 const STATUS_PARTITIONS: usize = 1 << 16;
 
 type Table = JobTable<Arc<LoadedCircuit>, Witness>;
@@ -355,5 +355,43 @@ impl Scheduler {
             }
         }
         stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        Counters, DaemonState, MemoryStatus, PartitionStatus, Priority, Reply, ReplyBody, Status, attached,
+    };
+
+    #[test]
+    fn the_longest_status_can_be_sent_and_read() {
+        let job = |_| JobStatus {
+            job: JobId::generate(),
+            uid: u32::MAX,
+            circuit: "c".repeat(crate::catalog::definition::MAX_NAME),
+            priority: Priority::Critical,
+            age: Duration::from_millis(1),
+            partitions: vec![PartitionStatus { state: PartitionState::Running, stage: "evaluate".into() }],
+        };
+        let status = Status {
+            build: String::new(),
+            pid: 1,
+            uptime: Duration::ZERO,
+            state: DaemonState::Ready,
+            backends: Vec::new(),
+            memory: MemoryStatus::default(),
+            circuits: Vec::new(),
+            jobs: (0..STATUS_PARTITIONS).map(job).collect(),
+            omitted_jobs: 0,
+            counters: Counters::default(),
+            connections: 1,
+            message: String::new(),
+        };
+        let reply = Reply { id: 1, body: ReplyBody::Status(status) };
+        let (packet, memfd) = attached::encode(&reply).unwrap();
+        let ReplyBody::Attached(bytes) = Reply::decode(&packet).unwrap().body else { panic!("it is long") };
+        assert_eq!(attached::read(1, bytes, memfd.unwrap()).unwrap(), reply);
     }
 }

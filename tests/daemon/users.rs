@@ -110,3 +110,13 @@ async fn one_users_limits_are_not_anothers() {
     own.wait(job).await.unwrap();
     daemon.stop();
 }
+
+/// The others of a user cannot be kept out by connections that say nothing.
+#[tokio::test]
+async fn a_connection_that_says_no_hello_is_closed() {
+    let (builder, _, _) = with_chain(10);
+    let daemon = builder.config("limits.connections = 1").start();
+    let mut silent = Peer::connect(&daemon.socket()).await;
+    assert!(silent.is_closed().await);
+    Peer::greet(&daemon.socket()).await;
+}

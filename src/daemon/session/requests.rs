@@ -73,16 +73,15 @@ impl Session {
         }
     }
 
-    /// A circuit with memory for one of its witnesses, of `size` bytes, once there is both. While others
-    /// wait it waits for its turn without the circuit: if each held one, none could make room.
+    /// Memory for a witness buffer of `size` bytes, once there is some, with the circuit that it is for. While
+    /// others wait it waits for its turn without the circuit: if each held one, none could make room.
     async fn reserve_with(
         &self,
-        name: &str,
-        size: impl Fn(&LoadedCircuit) -> u64,
+        circuit: Arc<LoadedCircuit>,
+        size: u64,
     ) -> Result<(Arc<LoadedCircuit>, Reservation), ProtocolError> {
-        let circuit = self.circuit(name).await?;
-        let demand = circuit.lease_demand(size(&circuit));
-        let reserved = self.service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))?;
+        let (name, id, demand) = (circuit.name.clone(), circuit.circuit_id, circuit.lease_demand(size));
+        let reserved = self.service.budget.try_reserve(demand).map_err(|e| never_fits(&e, &name))?;
         if let Some(reservation) = reserved {
             return Ok((circuit, reservation));
         }
@@ -91,45 +90,39 @@ impl Session {
             turn = self.service.turn.wait() => turn,
             draining = self.service.scheduler.closing() => return Err(draining),
         };
-        let circuit = self.circuit(name).await?;
-        let demand = circuit.lease_demand(size(&circuit));
-        let reservation = self.reserve(demand, name).await?;
+        let circuit = self.circuit(&name).await?;
+        if circuit.circuit_id != id {
+            return Err(busy(format!("circuit {name} was changed meanwhile")));
+        }
+        let reservation = self.reserve(circuit.lease_demand(size), &name).await?;
         Ok((circuit, reservation))
     }
 
     async fn lease(&self, request: &LeaseRequest) -> Result<(proto::Lease, OwnedFd), ProtocolError> {
         let (service, name) = (&self.service, &request.circuit);
         service.scheduler.check_open()?;
-        let bytes = |circuit: &LoadedCircuit| VALUE * circuit.circuit.num_variables() as u64;
-        let size = |circuit: &LoadedCircuit| LeasedBuffer::max_size(bytes(circuit)).unwrap_or(u64::MAX);
-        let charge = |circuit: &LoadedCircuit| {
-            Ok::<_, ProtocolError>(service.users.charge(self.uid, Countable::Buffer(size(circuit)))?)
-        };
-        let (circuit, charge, reservation) = if request.wait {
-            // The quota is asked first: a user at its limit does not wait.
-            let circuit = self.circuit(name).await?;
-            let charge = charge(&circuit)?;
-            let asked = circuit.circuit_id;
-            drop(circuit);
-            let (circuit, reservation) = self.reserve_with(name, size).await?;
-            if circuit.circuit_id != asked {
-                return Err(busy(format!("circuit {name} was changed meanwhile")));
-            }
-            (circuit, charge, reservation)
+        let circuit = if request.wait {
+            self.circuit(name).await?
         } else {
             let ready = service.registry.try_get(name)?;
-            let circuit = ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?;
-            let charge = charge(&circuit)?;
-            let demand = circuit.lease_demand(size(&circuit));
+            ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?
+        };
+        let bytes = VALUE * circuit.circuit.num_variables() as u64;
+        let size = LeasedBuffer::max_size(bytes).unwrap_or(u64::MAX);
+        // The quota is asked first: a user at its limit does not wait.
+        let charge = service.users.charge(self.uid, Countable::Buffer(size))?;
+        let (circuit, reservation) = if request.wait {
+            self.reserve_with(circuit, size).await?
+        } else {
+            let demand = circuit.lease_demand(size);
             loop {
                 match service.budget.try_reserve(demand).map_err(|e| never_fits(&e, name))? {
-                    Some(reservation) => break (circuit, charge, reservation),
+                    Some(reservation) => break (circuit, reservation),
                     None if service.registry.evict_one() => {}
                     None => return Err(busy("the memory budget is exhausted".into())),
                 }
             }
         };
-        let bytes = bytes(&circuit);
         let id = self.new_lease_id();
         let lease =
             Lease::create(id, bytes, circuit.clone(), reservation, charge).map_err(|e| no_memory(&e))?;
@@ -225,14 +218,7 @@ impl Session {
             let reservation = self.reserve(circuit.lease_demand(size), &circuit.name).await?;
             (circuit, reservation)
         } else {
-            let checked = circuit.circuit_id;
-            drop(circuit);
-            let (circuit, reservation) = self.reserve_with(&submit.circuit, |_| size).await?;
-            if circuit.circuit_id != checked {
-                let message = format!("circuit {} was changed meanwhile", submit.circuit);
-                return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
-            }
-            (circuit, reservation)
+            self.reserve_with(circuit, size).await?
         };
         let mapped = sealed.map().map_err(|e| no_memory(&e))?;
         Ok((circuit, Witness::own(mapped, submit.encoding, reservation, charge)))
