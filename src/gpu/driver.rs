@@ -247,8 +247,8 @@ impl Stream {
             return Ok(());
         }
         self.context.bind()?;
-        // SAFETY: the caller's promise.
         cuda!(
+            // SAFETY: the caller's promise.
             unsafe {
                 sys::cuMemcpyHtoDAsync_v2(target.address(), source.cast(), target.num_bytes(), self.stream)
             }
@@ -264,8 +264,8 @@ impl Stream {
         let mut values = Vec::with_capacity(source.len());
         if !source.is_empty() {
             self.context.bind()?;
-            // SAFETY: the vector's capacity is the slice's length.
             cuda!(
+                // SAFETY: the vector's capacity is the slice's length.
                 unsafe {
                     sys::cuMemcpyDtoHAsync_v2(
                         values.as_mut_ptr() as *mut c_void,

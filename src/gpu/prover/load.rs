@@ -6,7 +6,7 @@ use super::{
     shape::ProofShape,
 };
 use crate::{
-    algebra::{CancelToken, Canonical, Fr, PointStore, RawPoints},
+    algebra::{CancelToken, Fr, PointStore, RawPoints},
     gpu::{
         DeviceSlice, GpuError,
         msm_plan::MsmDevice,
@@ -267,16 +267,4 @@ pub(super) unsafe fn copy_points<C: DeviceCurve, Q: Queue>(
         }
     }
     Ok(())
-}
-
-/// z's first values as plain limbs, whether or not they are below r.
-///
-/// # Safety
-/// As for [`Queue::download`].
-pub(super) unsafe fn limbs<Q: Queue>(
-    queue: &Q,
-    values: DeviceSlice<Canonical>,
-) -> Result<Vec<[u64; 4]>, GpuError> {
-    // SAFETY: the caller's promise; a value's memory is four limbs.
-    unsafe { queue.download(DeviceSlice::<[u64; 4]>::from_raw(values.address(), values.len())) }
 }

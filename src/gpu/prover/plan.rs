@@ -33,8 +33,6 @@ pub(super) struct MatrixSlots {
     pub indices: Slot,
     pub segments: Slot,
     pub long_rows: Slot,
-    /// During the evaluation.
-    pub sums: Slot,
 }
 
 /// Where a query's points are while they are added.
@@ -93,6 +91,8 @@ pub struct ProofPlan {
     pub(super) roots: Slot,
     pub(super) coefficients: Slot,
     pub(super) matrices: [MatrixSlots; 2],
+    /// During the evaluation: the sums of A's and B's segments.
+    pub(super) segment_sums: [Slot; 2],
     /// One index, of a bad value or point.
     pub(super) bad: Slot,
     /// While the key is loaded.
@@ -175,10 +175,8 @@ impl ProofPlan {
         let mut layout = Layout { plan: Planner::new(), end: 0, device, pieces: Vec::new() };
         let roots = layout.resident::<Fr>("roots of unity", RootTable::LEN as u64)?;
         let coefficients = layout.resident::<Fr>("coefficients", shape.coefficients)?;
-        let mut parts = Vec::new();
-        for matrix in &shape.matrices {
-            parts.push(layout.matrix(matrix)?);
-        }
+        let [a, b] = &shape.matrices;
+        let matrices = [layout.matrix(a)?, layout.matrix(b)?];
         let bad = layout.resident::<u64>("index of a bad value", 1)?;
         let mut variables = [None; QUERIES];
         for (slot, candidate) in variables.iter_mut().zip(candidates) {
@@ -215,13 +213,11 @@ impl ProofPlan {
             HBasis::Monomial => [second, first, third],
             HBasis::CosetLagrange => [second, third, first],
         };
-        let mut matrices = Vec::new();
-        for (part, matrix) in parts.into_iter().zip(&shape.matrices) {
-            let sums = layout.transient::<Canonical>("sums of long rows", matrix.segments)?;
-            matrices.push(MatrixSlots { sums, ..part });
-        }
+        let mut sums =
+            |matrix: &MatrixShape| layout.transient::<Canonical>("sums of long rows", matrix.segments);
+        let segment_sums = [sums(a)?, sums(b)?];
         layout.check("the constraints' values beside what is resident")?;
-        for slot in matrices.iter().map(|m| m.sums).chain([second, third]) {
+        for slot in segment_sums.into_iter().chain([second, third]) {
             layout.release(slot, after_quotient);
         }
         let h = layout.query::<G1>(&candidates[0], variables[0], resident[0])?;
@@ -230,12 +226,12 @@ impl ProofPlan {
         let a = layout.query::<G1>(&candidates[2], variables[2], resident[2])?;
         let b_g1 = layout.query::<G1>(&candidates[3], variables[3], resident[3])?;
         let b_g2 = layout.query::<G2>(&candidates[4], variables[4], resident[4])?;
-        let matrices = [matrices[0], matrices[1]];
         Ok(Self {
             shape: shape.clone(),
             roots,
             coefficients,
             matrices,
+            segment_sums,
             bad,
             staging,
             z,
@@ -324,7 +320,7 @@ impl Layout {
             self.resident::<u8>("coefficients of entries", product(shape.entries, shape.index_bytes)?)?;
         let segments = self.resident::<Segment>("segments of long rows", shape.segments)?;
         let long_rows = self.resident::<LongRow>("long rows", shape.long_rows)?;
-        Ok(MatrixSlots { offsets, columns, indices, segments, long_rows, sums: segments })
+        Ok(MatrixSlots { offsets, columns, indices, segments, long_rows })
     }
 
     /// Refuses a plan that has left the arena.

@@ -1,6 +1,6 @@
 //! One proof: witness, evaluation, quotient and sums on the device; assembly on the host.
 use super::{
-    load::{Loaded, Residents, copy_points, limbs, part},
+    load::{Loaded, Residents, copy_points, part},
     plan::{Points, QueryPlan},
     shape::ShapeError,
 };
@@ -143,7 +143,7 @@ impl Loaded {
         };
         stages.run(Stage::Evaluate, || {
             let [mut of_a, mut of_b] = matrices;
-            let [sums_a, sums_b] = [plan.matrices[0].sums, plan.matrices[1].sums];
+            let [sums_a, sums_b] = plan.segment_sums;
             of_a.segment_sums = work.space.claim(sums_a, shape.matrices[0].segments)?;
             of_b.segment_sums = work.space.claim(sums_b, shape.matrices[1].segments)?;
             // SAFETY: as above.
@@ -341,4 +341,13 @@ impl<Q: Queue> Work<'_, Q> {
         }
         Ok(sum.msm.combine(&found)?)
     }
+}
+
+/// z's first values as plain limbs, whether or not they are below r.
+///
+/// # Safety
+/// As for [`Queue::download`].
+unsafe fn limbs<Q: Queue>(queue: &Q, values: DeviceSlice<Canonical>) -> Result<Vec<[u64; 4]>, GpuError> {
+    // SAFETY: the caller's promise; a value's memory is four limbs.
+    unsafe { queue.download(DeviceSlice::<[u64; 4]>::from_raw(values.address(), values.len())) }
 }
