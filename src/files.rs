@@ -1,7 +1,7 @@
 //! Files that are whole or not there at all, whatever interrupts the writing; and the opening of files
 //! that must not turn out to be something that blocks or has no length.
 use std::{
-    fs::{self, File, FileType, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -12,26 +12,15 @@ use std::{
 /// opening of a FIFO would wait for somebody to write to it.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match kind(file.metadata()?.file_type()) {
-        None => Ok(file),
-        Some(kind) => {
-            let message = format!("is {kind}, wanted a regular file");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
-        }
-    }
-}
-
-/// What a file is that is no regular one.
-fn kind(kind: FileType) -> Option<&'static str> {
-    if kind.is_file() {
-        return None;
-    }
-    Some(match kind {
-        k if k.is_dir() => "a directory",
-        k if k.is_fifo() => "a FIFO",
-        k if k.is_socket() => "a socket",
+    let found = match file.metadata()?.file_type() {
+        kind if kind.is_file() => return Ok(file),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
         _ => "a device",
-    })
+    };
+    let message = format!("is {found}, wanted a regular file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// Where `path` leads: symbolic links are followed, except that a name that does not exist yet stands
@@ -57,12 +46,9 @@ pub fn write_whole<E>(
     error: impl Fn(io::Error) -> E,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    match fs::metadata(path).map(|found| kind(found.file_type())) {
-        Ok(Some(special)) if special != "a directory" => {
-            let mut out = OpenOptions::new().write(true).open(path).map_err(&error)?;
-            return write(&mut out);
-        }
-        _ => {}
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let mut out = OpenOptions::new().write(true).open(path).map_err(&error)?;
+        return write(&mut out);
     }
     let path = &place(path).map_err(&error)?;
     let (file, temporary) = create_beside(path).map_err(&error)?;

@@ -1,6 +1,6 @@
 //! cuzk: a persistent Groth16 (BLS12-381) proving service for one host.
 //!
-//! Layers, each importing only from those above it in this list: `files` (written whole), `algebra`
+//! Layers, each importing only from those above it in this list: `files` (written whole, opened if regular), `algebra`
 //! (field, curves, transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover,
 //! verifier), `gpu` (the same prover on a device), `formats` (other tools' files), `catalog` (circuits
 //! by name), `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
