@@ -3,11 +3,14 @@
 //!
 //! One function per kind of input. The fuzz targets call them with what libFuzzer makes up, the test
 //! `damage` with real files that were changed a little.
+#[path = "../tests/support/circuits.rs"]
+pub mod circuits;
+
 use cuzk::{
     algebra::{Canonical, Fr},
     formats::{bellman, iden3_r1cs, iden3_wtns, snarkjs_json, validated::validate_key, zkey},
     proto::{Reply, Request},
-    r1cs::{Circuit, CircuitBuilder, PackedWriter, WitnessEncoding, WitnessSink, decode_into, file, packed},
+    r1cs::{Circuit, CircuitBuilder, WitnessEncoding, decode_into, file},
 };
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
@@ -113,26 +116,11 @@ pub fn packed(bytes: &[u8]) {
     let (inputs, aux) = PACKED;
     let mut z = vec![Canonical::ZERO; inputs + aux];
     if decode_into(WitnessEncoding::Packed, &bytes, inputs, &mut z).is_ok() {
-        let written = pack(&z);
+        let written = circuits::packed(&z, inputs);
         let mut again = vec![Canonical::ZERO; z.len()];
         decode_into(WitnessEncoding::Packed, &&written[..], inputs, &mut again).expect("packed here");
         assert_eq!(again, z);
     }
-}
-
-/// The packed encoding of a witness of `PACKED` variables.
-pub fn pack(z: &[Canonical]) -> Vec<u8> {
-    let (inputs, aux) = PACKED;
-    let mut memory = vec![0; packed::max_bytes(inputs, aux).expect("a small witness")];
-    let mut writer = PackedWriter::from_slice(&mut memory, inputs, aux).expect("the memory suffices");
-    for (i, value) in z.iter().enumerate() {
-        let bytes = value.to_le_bytes();
-        let set = if i < inputs { writer.set_input(i, &bytes) } else { writer.set_aux(i - inputs, &bytes) };
-        set.expect("a canonical value in its place");
-    }
-    let length = writer.finish().expect("all values are there");
-    memory.truncate(length as usize);
-    memory
 }
 
 /// snarkjs' proofs, verifying keys and public inputs.

@@ -128,5 +128,5 @@ fn packed_witnesses() {
         _ => (Fr::from_u64(i as u64 + 3) * Fr::from_u64(u64::MAX) * Fr::from_u64(u64::MAX)).to_canonical(),
     };
     let z: Vec<_> = (0..inputs + aux).map(value).collect();
-    damage(&checks::pack(&z), checks::packed);
+    damage(&checks::circuits::packed(&z, inputs), checks::packed);
 }

@@ -1,6 +1,10 @@
 //! What every device must do: whole proofs, equal byte for byte to the CPU prover's. Run on the emulation and
 //! on devices.
+#[path = "../support/circuits.rs"]
+mod circuits;
+
 use crate::properties::{Backend, minus_one, scalars};
+use circuits::{canonical, montgomery, packed};
 use cuzk::{
     algebra::{CancelToken, Canonical, Curve, Fr, G1, G2, PointStore, TwoAdicRoot},
     formats::{bellman, iden3_wtns, zkey},
@@ -13,7 +17,7 @@ use cuzk::{
         CpuProver, HBasis, PreparedVerifyingKey, Proof, ProvingKey, Query, Randomness, Stage, Timeline,
         setup::insecure_setup,
     },
-    r1cs::{Circuit, CircuitBuilder, PackedWriter, WitnessEncoding, WitnessError, WitnessSink},
+    r1cs::{Circuit, CircuitBuilder, WitnessEncoding, WitnessError},
 };
 use std::path::{Path, PathBuf};
 
@@ -33,30 +37,6 @@ pub struct Case {
 
 fn fixed() -> Randomness {
     Randomness::fixed_for_tests(Fr::from_u64(0x1234_5678), -Fr::from_u64(0x9abc_def0))
-}
-
-pub fn canonical(z: &[Canonical]) -> Vec<u8> {
-    z.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn montgomery(z: &[Canonical]) -> Vec<u8> {
-    let limbs = z.iter().flat_map(|value| Fr::from_canonical(*value).montgomery_limbs());
-    limbs.flat_map(u64::to_le_bytes).collect()
-}
-
-fn packed(z: &[Canonical], num_inputs: usize) -> Vec<u8> {
-    let num_aux = z.len() - num_inputs;
-    let mut bytes = vec![0; cuzk::r1cs::packed::max_bytes(num_inputs, num_aux).unwrap()];
-    let mut writer = PackedWriter::from_slice(&mut bytes, num_inputs, num_aux).unwrap();
-    for (i, value) in z.iter().enumerate() {
-        match i.checked_sub(num_inputs) {
-            None => writer.set_input(i, &value.to_le_bytes()).unwrap(),
-            Some(i) => writer.set_aux(i, &value.to_le_bytes()).unwrap(),
-        }
-    }
-    let length = writer.finish().unwrap();
-    bytes.truncate(length as usize);
-    bytes
 }
 
 impl Case {
