@@ -148,30 +148,31 @@ impl Session {
             let message = format!("{} descriptors came with a request that takes none", descriptors.len());
             return self.refuse(id, ProtocolError::new(ErrorCode::DescriptorUnexpected, message)).await;
         }
-        match body {
-            RequestBody::Lease(_) | RequestBody::Submit(_) | RequestBody::Await(_) => {
-                let limit = self.service.users.requests_per_connection() as usize;
-                if requests.len() >= limit {
-                    let message = format!(
-                        "this connection has {limit} unanswered requests, wanted at most \
-                         limits.requests_per_connection = {limit}"
-                    );
-                    return self.refuse(id, ProtocolError::new(ErrorCode::QuotaExceeded, message)).await;
-                }
-                let session = self.clone();
-                requests.spawn(async move { session.answer_later(id, body, descriptors).await });
-            }
-            body => match self.answer_now(body) {
-                Ok(body) => self.reply(id, body, None).await,
-                Err(refusal) => self.refuse(id, refusal).await,
-            },
-        }
+        self.dispatch(id, body, descriptors, requests).await;
     }
 
-    /// Answers what needs no waiting.
-    fn answer_now(&self, body: RequestBody) -> Result<ReplyBody, ProtocolError> {
-        let (service, uid) = (&self.service, self.uid);
-        match body {
+    /// Answers at once what needs no waiting, and starts a task for what may wait.
+    async fn dispatch(
+        self: &Arc<Self>,
+        id: u64,
+        body: RequestBody,
+        descriptors: Vec<OwnedFd>,
+        requests: &mut JoinSet<()>,
+    ) {
+        let (service, uid, session) = (&self.service, self.uid, self.clone());
+        let answer = match body {
+            RequestBody::Lease(request) => {
+                let answer = async move { session.answer_lease(id, &request).await };
+                return self.start(id, answer, requests).await;
+            }
+            RequestBody::Submit(submit) => {
+                let answer = async move { session.answer_submit(id, &submit, descriptors).await };
+                return self.start(id, answer, requests).await;
+            }
+            RequestBody::Await(request) => {
+                let answer = async move { session.answer_await(id, &request).await };
+                return self.start(id, answer, requests).await;
+            }
             RequestBody::Hello(_) => Ok(ReplyBody::Welcome(Welcome {
                 version: PROTOCOL_VERSION,
                 build: crate::BUILD_ID.to_owned(),
@@ -185,9 +186,33 @@ impl Session {
             RequestBody::Cancel(job) => service.scheduler.cancel(uid, job).map(|()| ReplyBody::Cancelled),
             RequestBody::Find(key) => service.scheduler.find(uid, &key).map(ReplyBody::Accepted),
             RequestBody::Status => Ok(ReplyBody::Status(service.status())),
-            RequestBody::Lease(_) | RequestBody::Submit(_) | RequestBody::Await(_) => Err(
-                ProtocolError::new(ErrorCode::Internal, "a request that waits was to be answered at once"),
-            ),
+        };
+        self.answer(id, answer).await;
+    }
+
+    /// Starts a task for a request that may wait, if the connection may have one more.
+    async fn start(
+        &self,
+        id: u64,
+        answer: impl Future<Output = ()> + Send + 'static,
+        requests: &mut JoinSet<()>,
+    ) {
+        let limit = self.service.users.requests_per_connection() as usize;
+        if requests.len() < limit {
+            requests.spawn(answer);
+            return;
+        }
+        let message = format!(
+            "this connection has {} unanswered requests, wanted at most limits.requests_per_connection = {limit}",
+            requests.len()
+        );
+        self.refuse(id, ProtocolError::new(ErrorCode::QuotaExceeded, message)).await;
+    }
+
+    async fn answer(&self, id: u64, answer: Result<ReplyBody, ProtocolError>) {
+        match answer {
+            Ok(body) => self.reply(id, body, None).await,
+            Err(refusal) => self.refuse(id, refusal).await,
         }
     }
 
@@ -210,3 +235,6 @@ impl Session {
         self.next_lease.fetch_add(1, Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

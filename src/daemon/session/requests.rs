@@ -9,7 +9,7 @@ use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
     self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
-    ProtocolError, ReplyBody, RequestBody, Submit, WitnessSource,
+    ProtocolError, ReplyBody, Submit, WitnessSource,
 };
 use crate::r1cs::{WitnessEncoding, packed};
 use crate::shm::{LeasedBuffer, ReceivedFd};
@@ -35,25 +35,23 @@ fn no_memory(error: &io::Error) -> ProtocolError {
 }
 
 impl Session {
-    /// Answers a request when it can be answered.
-    pub(super) async fn answer_later(&self, id: u64, body: RequestBody, descriptors: Vec<OwnedFd>) {
-        match body {
-            RequestBody::Lease(request) => match self.lease(&request).await {
-                Ok((lease, descriptor)) => self.reply(id, ReplyBody::Lease(lease), Some(descriptor)).await,
-                Err(refusal) => self.refuse(id, refusal).await,
-            },
-            RequestBody::Submit(submit) => match self.submit(&submit, descriptors).await {
-                Ok(accepted) => self.reply(id, ReplyBody::Accepted(accepted), None).await,
-                Err(refusal) => self.refuse(id, refusal).await,
-            },
-            RequestBody::Await(request) => match self.follow(id, &request).await {
-                Ok(result) => self.reply(id, ReplyBody::Result(result), None).await,
-                Err(failure) => self.reply(id, ReplyBody::Error(failure), None).await,
-            },
-            other => match self.answer_now(other) {
-                Ok(body) => self.reply(id, body, None).await,
-                Err(refusal) => self.refuse(id, refusal).await,
-            },
+    pub(super) async fn answer_lease(&self, id: u64, request: &LeaseRequest) {
+        match self.lease(request).await {
+            Ok((lease, descriptor)) => self.reply(id, ReplyBody::Lease(lease), Some(descriptor)).await,
+            Err(refusal) => self.refuse(id, refusal).await,
+        }
+    }
+
+    pub(super) async fn answer_submit(&self, id: u64, submit: &Submit, descriptors: Vec<OwnedFd>) {
+        let accepted = self.submit(submit, descriptors).await;
+        self.answer(id, accepted.map(ReplyBody::Accepted)).await;
+    }
+
+    pub(super) async fn answer_await(&self, id: u64, request: &AwaitRequest) {
+        match self.follow(id, request).await {
+            Ok(result) => self.reply(id, ReplyBody::Result(result), None).await,
+            // A job's failure is an answer, not the refusal of one.
+            Err(failure) => self.reply(id, ReplyBody::Error(failure), None).await,
         }
     }
 

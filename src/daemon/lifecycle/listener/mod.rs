@@ -244,3 +244,6 @@ fn clear(path: &Path, ours: Option<Identity>) -> Result<(), ListenError> {
         Err(error) => Err(at(path)(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;
