@@ -37,7 +37,8 @@ struct Request {
     # Memory for one witness; waits while the daemon's memory budget is exhausted.
     release @4 :UInt64;
     # Gives a lease back (its id); one in use is given back as soon as its partition is done. A lease also
-    # ends with its connection.
+    # ends with its connection. Its memory reads as zeros from then on, unless it was the daemon's own end
+    # that ended the connection: then the witness in it can be submitted to the next instance.
     submit @5 :Submit;
     await @6 :AwaitRequest;
     acknowledge @7 :Data;
@@ -48,6 +49,10 @@ struct Request {
     find @10 :Data;
     # The job that this idempotency key names, answered by `accepted`: after a lost connection or a crash
     # of its own, a client learns what the daemon has before it makes a witness again.
+    abandon @11 :UInt64;
+    # Nobody waits any more for the reply to this connection's request of this id: if it is still to be
+    # answered it no longer will be, and counts no longer. What a `submit` has begun stays begun; a lease that
+    # was granted before is the client's to give back. Answered by `abandoned`, for any id.
   }
 }
 
@@ -69,6 +74,7 @@ struct Reply {
     status @11 :Status;
     attached @12 :UInt64;
     # The reply is in descriptor 0, a sealed memfd of this many bytes.
+    abandoned @13 :Void;
   }
 }
 

@@ -38,9 +38,9 @@ pub(super) struct Shared {
     socket: PacketSocket,
     next_id: AtomicU64,
     requests: Mutex<Requests>,
-    /// Leases to give back: as many as there are, at most.
-    releases: Mutex<Vec<u64>>,
-    released: Notify,
+    /// What is to be told without waiting for a reply: at most as much as there are leases and requests.
+    farewells: Mutex<Vec<RequestBody>>,
+    told: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -101,12 +101,12 @@ impl Connection {
             socket,
             next_id: AtomicU64::new(1),
             requests: Mutex::default(),
-            releases: Mutex::default(),
-            released: Notify::new(),
+            farewells: Mutex::default(),
+            told: Notify::new(),
         });
         let tasks = Tasks([
             tokio::spawn(Arc::clone(&shared).receive()),
-            tokio::spawn(Arc::clone(&shared).give_back()),
+            tokio::spawn(Arc::clone(&shared).say_farewells()),
         ]);
         let hello = Hello { version: PROTOCOL_VERSION, client: client.to_owned() };
         match shared.call(RequestBody::Hello(hello), &[]).await? {
@@ -172,7 +172,11 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.shared.requests().open.remove(&self.id);
+        let unanswered = self.shared.requests().open.remove(&self.id).is_some();
+        if unanswered {
+            // Its answer may take hours: the daemon need not keep it, nor count it.
+            self.shared.say(RequestBody::Abandon(self.id));
+        }
     }
 }
 
@@ -219,22 +223,22 @@ impl Shared {
         }
     }
 
-    /// Marks a lease to be given back.
-    pub(super) fn release(&self, lease: u64) {
-        self.releases.lock().unwrap_or_else(PoisonError::into_inner).push(lease);
-        self.released.notify_one();
+    /// Tells the daemon something that needs no reply, and does not wait.
+    pub(super) fn say(&self, farewell: RequestBody) {
+        self.farewells.lock().unwrap_or_else(PoisonError::into_inner).push(farewell);
+        self.told.notify_one();
     }
 
-    /// The task that gives leases back.
-    async fn give_back(self: Arc<Self>) {
+    /// The task that tells it.
+    async fn say_farewells(self: Arc<Self>) {
         loop {
-            self.released.notified().await;
-            let leases = std::mem::take(&mut *self.releases.lock().unwrap_or_else(PoisonError::into_inner));
-            for lease in leases {
+            self.told.notified().await;
+            let farewells =
+                std::mem::take(&mut *self.farewells.lock().unwrap_or_else(PoisonError::into_inner));
+            for body in farewells {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let packet = Request { id, body: RequestBody::Release(lease) }.encode();
-                // Nobody waits for the reply. When it cannot be sent, the connection is at its end, and so
-                // is the lease.
+                let packet = Request { id, body }.encode();
+                // When it cannot be sent, the connection is at its end, and so are its leases and requests.
                 if self.socket.send(&packet, &[]).await.is_err() {
                     return;
                 }

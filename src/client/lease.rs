@@ -1,7 +1,7 @@
 //! A lease in a client's hands: memory that the daemon pays for, to write one witness after another into.
 use super::{ClientError, connection::Shared};
 use crate::{
-    proto::{self, ContentId},
+    proto::{self, ContentId, RequestBody},
     r1cs::{PackedWriter, WitnessError, WitnessRegion, witness::VALUE_BYTES},
     shm::{LeaseMapping, OwnBuffer},
 };
@@ -43,7 +43,7 @@ impl Drop for Grant {
     fn drop(&mut self) {
         // With the connection gone, so is the lease.
         if let Some(connection) = self.connection.upgrade() {
-            connection.release(self.id);
+            connection.say(RequestBody::Release(self.id));
         }
     }
 }

@@ -17,6 +17,7 @@ pub struct Lease {
     id: u64,
     buffer: LeasedBuffer,
     in_use: AtomicBool,
+    given_back: AtomicBool,
     /// Held, so that the circuit cannot make room for others while a witness is made for it.
     _circuit: Arc<dyn Any + Send + Sync>,
     _reservation: Reservation,
@@ -37,11 +38,11 @@ impl Lease {
         charge: Charge,
     ) -> io::Result<Arc<Self>> {
         let buffer = LeasedBuffer::create(length)?;
-        let in_use = AtomicBool::new(false);
         Ok(Arc::new(Self {
             id,
             buffer,
-            in_use,
+            in_use: AtomicBool::new(false),
+            given_back: AtomicBool::new(false),
             _circuit: circuit,
             _reservation: reservation,
             _charge: charge,
@@ -58,12 +59,10 @@ impl Lease {
         &self.buffer
     }
 
-    /// Frees the memory, though its former holder may still map it.
-    ///
-    /// # Errors
-    /// The system's; the memory then goes when its former holder unmaps it.
-    pub fn reclaim(self) -> io::Result<()> {
-        self.buffer.reclaim()
+    /// Its holder has no more use for the memory: with the last hold on the lease the pages are freed, even
+    /// while the holder still maps them, so that what the budget calls free is free.
+    pub fn give_back(&self) {
+        self.given_back.store(true, Ordering::Release);
     }
 
     /// Takes the lease for one partition.
@@ -76,6 +75,17 @@ impl Lease {
             return Err(ProtocolError::new(ErrorCode::LeaseInUse, message));
         }
         Ok(LeaseUse { lease: self.clone(), released: false })
+    }
+}
+
+/// Freeing gigabytes takes a while: the last hold is dropped where blocking is allowed.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.given_back.load(Ordering::Acquire)
+            && let Err(error) = self.buffer.reclaim()
+        {
+            tracing::warn!("the memory of lease {} is freed when its holder unmaps it: {error}", self.id);
+        }
     }
 }
 

@@ -22,8 +22,8 @@ const MIN_HUGE_PAGES: u64 = 8;
 /// The daemon's side of a lease: a memfd whose size is fixed and whose seals nobody can change, so that
 /// its holder can write into it and do nothing else to it but punch holes, which read as zeros.
 ///
-/// Drop it when the daemon ends or loses the connection: its holder's mapping lives on then, from which the
-/// witness can be submitted again. [`reclaim`](Self::reclaim) it when its holder gives it back.
+/// Drop it when the daemon ends: its holder's mapping lives on then, from which the witness can be submitted
+/// again. [`reclaim`](Self::reclaim) it first when its holder has given it back or is gone.
 #[derive(Debug)]
 pub struct LeasedBuffer {
     file: File,
@@ -99,7 +99,7 @@ impl LeasedBuffer {
 
     /// Frees the memory, even while its former holder still maps it (who then finds zeros, and pays for
     /// what it writes there). Freeing gigabytes takes a while: do it where blocking is allowed.
-    pub fn reclaim(self) -> io::Result<()> {
+    pub fn reclaim(&self) -> io::Result<()> {
         let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         Ok(fallocate(&self.file, punch, 0, self.mapping.length() as libc::off_t)?)
     }

@@ -16,8 +16,13 @@ use cuzk::{
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use std::{
     fs::File,
-    io::IoSlice,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    io::{BufRead, BufReader, IoSlice},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
+    path::Path,
+    process::{Command, Stdio},
 };
 
 async fn serves_the_next_job(daemon: &Daemon, chain: &Chain, key: &[u8]) {
@@ -235,24 +240,92 @@ enum Step {
     Awaits,
 }
 
+const STEPS: [Step; 8] = [
+    Step::Connected,
+    Step::Greeted,
+    Step::AsksForLease,
+    Step::HasLease,
+    Step::HasWritten,
+    Step::Submits,
+    Step::Submitted,
+    Step::Awaits,
+];
+
+/// The circuit of the clients that go.
+const GOING: usize = 200;
+
+/// Comes as far as `step`.
+async fn advance(socket: &Path, step: Step, key: &[u8]) -> (Peer, Option<Leased>) {
+    if step == Step::Connected {
+        return (Peer::connect(socket).await, None);
+    }
+    let mut peer = Peer::greet(socket).await;
+    if step == Step::AsksForLease {
+        peer.send(RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true }), &[]).await;
+    }
+    if step <= Step::AsksForLease {
+        return (peer, None);
+    }
+    let leased = peer.lease("chain", true).await.unwrap();
+    if step >= Step::HasWritten {
+        leased.write(&canonical(&Chain { length: GOING }.witness(5)));
+    }
+    if step == Step::Submits {
+        peer.send(RequestBody::Submit(leased.job(key, "chain")), &[]).await;
+    }
+    if step >= Step::Submitted {
+        let job = peer.submit(leased.job(key, "chain")).await.unwrap().job;
+        if step == Step::Awaits {
+            peer.send(RequestBody::Await(AwaitRequest { job, progress: true }), &[]).await;
+        }
+    }
+    (peer, Some(leased))
+}
+
+/// Where [`the_client_to_be_killed`] goes, and how far: the socket, and the index of a step.
+const CLIENT: [&str; 2] = ["CUZK_TEST_CLIENT_SOCKET", "CUZK_TEST_CLIENT_STEP"];
+/// What it says when it is there.
+const THERE: &str = "the client is there";
+
+/// A process that is started by `clients_that_are_gone_at_any_step_leave_nothing` alone.
 #[tokio::test]
-async fn a_client_that_is_gone_at_any_step_leaves_nothing() {
-    let (builder, chain, _) = with_chain(200);
+#[ignore = "it is the client of another test"]
+async fn the_client_to_be_killed() {
+    let [Ok(socket), Ok(step)] = CLIENT.map(std::env::var) else { return };
+    let step = STEPS[step.parse::<usize>().unwrap()];
+    let _held = advance(Path::new(&socket), step, format!("{step:?}").as_bytes()).await;
+    println!("{THERE}");
+    std::future::pending().await
+}
+
+/// A client process that has come as far as the step is killed.
+fn kill_at(socket: &Path, step: usize) {
+    let mut client = Command::new(std::env::current_exe().unwrap())
+        .args(["hostile::the_client_to_be_killed", "--exact", "--ignored", "--nocapture"])
+        .env(CLIENT[0], socket)
+        .env(CLIENT[1], step.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains(THERE)), "{:?}", STEPS[step]);
+    client.kill().unwrap();
+    assert_eq!(client.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_are_gone_at_any_step_leave_nothing() {
+    let (builder, chain, _) = with_chain(GOING);
     let daemon = builder.start();
     let mut observer = Peer::greet(&daemon.socket()).await;
     let before = observer.status().await.memory;
-    for step in [
-        Step::Connected,
-        Step::Greeted,
-        Step::AsksForLease,
-        Step::HasLease,
-        Step::HasWritten,
-        Step::Submits,
-        Step::Submitted,
-        Step::Awaits,
-    ] {
-        let key = format!("{step:?}");
-        abandon(&daemon, &chain, step, key.as_bytes()).await;
+    for ((index, step), killed) in STEPS.into_iter().enumerate().flat_map(|s| [(s, false), (s, true)]) {
+        if killed {
+            let socket = daemon.socket();
+            tokio::task::spawn_blocking(move || kill_at(&socket, index)).await.unwrap();
+        } else {
+            advance(&daemon.socket(), step, format!("{step:?}").as_bytes()).await;
+        }
         // A job that was accepted is brought to its end and is there to be asked for; everything else is gone.
         let status = observer
             .status_until(|s| {
@@ -273,36 +346,40 @@ async fn a_client_that_is_gone_at_any_step_leaves_nothing() {
     daemon.stop();
 }
 
-async fn abandon(daemon: &Daemon, chain: &Chain, step: Step, key: &[u8]) {
-    let mut peer = Peer::connect(&daemon.socket()).await;
-    if step == Step::Connected {
-        return;
-    }
-    let mut peer = {
-        drop(peer);
-        peer = Peer::greet(&daemon.socket()).await;
-        peer
+/// The budget never calls memory free that somebody still holds.
+#[tokio::test]
+async fn memory_that_was_given_back_is_free_though_its_holder_maps_it() {
+    let (builder, chain, _) = with_chain(GOING);
+    let daemon = builder.start();
+    let mut observer = Peer::greet(&daemon.socket()).await;
+    let witness = canonical(&chain.witness(5));
+    let empty = |leased: &Leased| {
+        let mut bytes = vec![1; witness.len()];
+        leased.mapping.read_at(&mut bytes, 0).unwrap();
+        bytes.iter().all(|byte| *byte == 0)
     };
-    let request = RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true });
-    if step <= Step::AsksForLease {
-        if step == Step::AsksForLease {
-            peer.send(request, &[]).await;
+    // Given back, while its partition is under way and after.
+    let mut peer = Peer::greet(&daemon.socket()).await;
+    for early in [true, false] {
+        let leased = peer.lease("chain", true).await.unwrap();
+        leased.write(&witness);
+        let job = peer.submit(leased.job(&[early.into()], "chain")).await.unwrap().job;
+        if !early {
+            peer.wait(job).await.unwrap();
         }
-        return;
+        assert!(matches!(peer.ask(RequestBody::Release(leased.lease.id)).await, ReplyBody::Released));
+        assert_eq!(peer.wait(job).await.unwrap().proofs.len(), 1);
+        observer.status_until(|s| s.memory.leases == 0).await;
+        assert!(empty(&leased));
     }
-    let leased: Leased = peer.lease("chain", true).await.unwrap();
-    if step >= Step::HasWritten {
-        leased.write(&canonical(&chain.witness(5)));
-    }
-    if step == Step::Submits {
-        peer.send(RequestBody::Submit(leased.job(key, "chain")), &[]).await;
-    }
-    if step >= Step::Submitted {
-        let job = peer.submit(leased.job(key, "chain")).await.unwrap().job;
-        if step == Step::Awaits {
-            peer.send(RequestBody::Await(AwaitRequest { job, progress: true }), &[]).await;
-        }
-    }
+    // Its connection has ended.
+    let leased = peer.lease("chain", true).await.unwrap();
+    leased.write(&witness);
+    assert!(!empty(&leased));
+    drop(peer);
+    observer.status_until(|s| s.memory.leases == 0).await;
+    assert!(empty(&leased));
+    daemon.stop();
 }
 
 #[tokio::test]
@@ -312,12 +389,10 @@ async fn a_peer_that_does_not_read_stalls_nobody() {
     let deaf = Peer::greet(&daemon.socket()).await;
     // It sends until the daemon has stopped reading: its replies have nowhere to go.
     let request = Request { id: 1, body: RequestBody::Status }.encode();
-    let flood = async {
-        loop {
-            deaf.socket.send(&request, &[]).await.unwrap();
-        }
-    };
-    let _: Result<(), _> = tokio::time::timeout(std::time::Duration::from_millis(500), flood).await;
+    let second = std::time::Duration::from_secs(1);
+    while let Ok(sent) = tokio::time::timeout(second, deaf.socket.send(&request, &[])).await {
+        sent.unwrap();
+    }
     serves_the_next_job(&daemon, &chain, b"k").await;
     let mut peer = Peer::greet(&daemon.socket()).await;
     assert_eq!(peer.status().await.connections, 2);
@@ -336,13 +411,21 @@ async fn requests_beyond_the_limit_are_refused() {
     let half = Submit { partitions: 2, ..leased.job(b"half", "chain") };
     let job = peer.submit(half).await.unwrap().job;
     let waits = RequestBody::Await(AwaitRequest { job, progress: false });
-    peer.send(waits.clone(), &[]).await;
-    peer.send(waits.clone(), &[]).await;
-    let refusal = peer.refused(waits).await;
+    let (first, second) = (peer.send(waits.clone(), &[]).await, peer.send(waits.clone(), &[]).await);
+    let refusal = peer.refused(waits.clone()).await;
     assert_eq!(refusal.code, ErrorCode::QuotaExceeded);
     assert!(refusal.message.contains("limits.requests_per_connection = 2"), "{refusal}");
     // Requests that are answered at once are not among those that wait.
     assert_eq!(peer.status().await.connections, 1);
+    // Nor are those that were abandoned, and their replies do not come.
+    for abandoned in [first, second, 999] {
+        assert!(matches!(peer.ask(RequestBody::Abandon(abandoned)).await, ReplyBody::Abandoned));
+    }
+    let lease = RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true });
+    let (third, fourth) = (peer.send(waits.clone(), &[]).await, peer.send(lease, &[]).await);
+    assert!(matches!(peer.reply_to(fourth).await.0, ReplyBody::Lease(_)));
+    assert!(matches!(peer.ask(RequestBody::Cancel(job)).await, ReplyBody::Cancelled));
+    assert_eq!(error(peer.reply_to(third).await.0).code, ErrorCode::JobCancelled);
     daemon.stop();
 }
 

@@ -125,7 +125,11 @@ async fn auto_is_what_the_host_allows() {
     let daemon = Builder::new().start();
     let mut peer = Peer::greet(&daemon.socket()).await;
     let wanted = cuzk::daemon::host::HostFiles::default().budget(1 << 30).unwrap();
-    assert_eq!(peer.status().await.memory.total, wanted);
+    let total = peer.status().await.memory.total;
+    assert_eq!(total, wanted);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let kib: u64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(total > 0 && total <= kib * 1024 - (1 << 30), "{total} of {kib} KiB");
     daemon.stop();
 }
 
@@ -178,4 +182,29 @@ async fn a_dropped_lease_of_a_blocking_client_comes_back_at_once() {
     peer.status_until(|s| s.memory.leases == 0).await;
     drop(end);
     client.join().unwrap();
+}
+
+/// A wait that its owner has given up ends in the daemon too, and frees its place among the connection's requests.
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_is_abandoned() {
+    let daemon = with_room_for(1).await;
+    daemon.set_config(&format!("{}limits.requests_per_connection = 1\n", daemon.config()));
+    let mut daemon = daemon;
+    daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    daemon.wait_for("READY=1");
+    let mut observer = Peer::greet(&daemon.socket()).await;
+    let client = cuzk::client::Client::connect(daemon.socket(), "test").await.unwrap();
+    let held = client.lease("chain", true).await.unwrap();
+    for _ in 0..3 {
+        {
+            let mut waits = std::pin::pin!(client.lease("chain", true));
+            tokio::select! {
+                lease = &mut waits => panic!("{lease:?}"),
+                _ = observer.status_until(|s| s.memory.waiting == 1) => {}
+            }
+        }
+        observer.status_until(|s| s.memory.waiting == 0).await;
+    }
+    drop(held);
+    client.lease("chain", true).await.unwrap();
 }

@@ -73,6 +73,7 @@ fn packets() {
         RequestBody::Submit(submit),
         RequestBody::Find(IdempotencyKey::new(b"key").unwrap()),
         RequestBody::Status,
+        RequestBody::Abandon(3),
     ] {
         damage(&Request { id: 7, body }.encode(), checks::request);
     }
@@ -80,6 +81,7 @@ fn packets() {
         ReplyBody::Error(ProtocolError::new(ErrorCode::Busy, "later")),
         ReplyBody::Circuits(Vec::new()),
         ReplyBody::Released,
+        ReplyBody::Abandoned,
     ] {
         damage(&Reply { id: 7, body }.encode(), checks::reply);
     }

@@ -255,6 +255,7 @@ impl Connection {
             }
             RequestBody::Cancel(_) => ReplyBody::Cancelled,
             RequestBody::Status => unknown_job(),
+            RequestBody::Abandon(_) => ReplyBody::Abandoned,
         };
         self.reply(id, body).await;
     }
@@ -393,5 +394,6 @@ fn kind(body: &RequestBody) -> &'static str {
         RequestBody::Cancel(_) => "cancel",
         RequestBody::Status => "status",
         RequestBody::Find(_) => "find",
+        RequestBody::Abandon(_) => "abandon",
     }
 }

@@ -20,7 +20,11 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinSet, time};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+    time,
+};
 
 /// Replies that may wait for the peer to read.
 const OUTGOING: usize = 16;
@@ -46,6 +50,35 @@ struct Session {
     out: mpsc::Sender<Outgoing>,
 }
 
+/// The requests of a connection that wait to be answered.
+#[derive(Default)]
+struct Requests {
+    tasks: JoinSet<()>,
+    /// By the peer's ids, of which nothing keeps two from being the same.
+    open: Vec<(u64, AbortHandle)>,
+}
+
+impl Requests {
+    fn start(&mut self, id: u64, answer: impl Future<Output = ()> + Send + 'static) {
+        self.open.push((id, self.tasks.spawn(answer)));
+    }
+
+    fn forget_finished(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|(_, task)| !task.is_finished());
+    }
+
+    /// Ends what answers a request, where it does not end by itself first.
+    fn abandon(&mut self, abandoned: u64) {
+        self.open.retain(|(id, task)| {
+            if *id == abandoned {
+                task.abort();
+            }
+            *id != abandoned
+        });
+    }
+}
+
 /// Serves a connection of user `uid` until the peer closes it, does not read, or the daemon has stopped.
 pub async fn run(socket: PacketSocket, uid: u32, service: Arc<Service>) {
     let socket = Arc::new(socket);
@@ -53,14 +86,18 @@ pub async fn run(socket: PacketSocket, uid: u32, service: Arc<Service>) {
     let writer = tokio::spawn(write(socket.clone(), queue));
     let session =
         Arc::new(Session { service, uid, leases: Mutex::default(), next_lease: AtomicU64::new(1), out });
-    let mut requests = JoinSet::new();
+    let mut requests = Requests::default();
     let stopped = session.read(&socket, &mut requests).await;
     if stopped {
         // What waits is answered by "restarting" now.
-        let answered = async { while requests.join_next().await.is_some() {} };
+        let answered = async { while requests.tasks.join_next().await.is_some() {} };
         let _in_time = time::timeout(FAREWELL, answered).await;
     }
-    requests.shutdown().await;
+    requests.tasks.shutdown().await;
+    // Only the daemon's own end leaves the memory to the peer, to be submitted to the next instance.
+    if session.service.scheduler.check_open().is_ok() {
+        session.leases().values().for_each(|lease| lease.give_back());
+    }
     // Only leases take long to drop; a thread more for each of many connections would be a waste.
     if session.leases().is_empty() {
         drop(session)
@@ -93,7 +130,7 @@ async fn write(socket: Arc<PacketSocket>, mut queue: mpsc::Receiver<Outgoing>) {
 
 impl Session {
     /// Reads requests. True: the daemon has stopped; false: the connection has ended.
-    async fn read(self: &Arc<Self>, socket: &PacketSocket, requests: &mut JoinSet<()>) -> bool {
+    async fn read(self: &Arc<Self>, socket: &PacketSocket, requests: &mut Requests) -> bool {
         let mut greeted = false;
         let silence = time::sleep(HELLO_LIMIT);
         tokio::pin!(silence);
@@ -107,7 +144,7 @@ impl Session {
                 () = self.service.scheduler.stopped() => return true,
                 () = self.out.closed() => return false,
             };
-            while requests.try_join_next().is_some() {}
+            requests.forget_finished();
             match received {
                 Ok(Some(packet)) => self.take(packet, &mut greeted, requests).await,
                 Ok(None) => return false,
@@ -123,7 +160,7 @@ impl Session {
     }
 
     /// Decodes a packet and answers it, or starts a task that will.
-    async fn take(self: &Arc<Self>, packet: Packet, greeted: &mut bool, requests: &mut JoinSet<()>) {
+    async fn take(self: &Arc<Self>, packet: Packet, greeted: &mut bool, requests: &mut Requests) {
         let Request { id, body } = match Request::decode(&packet.bytes) {
             Ok(request) => request,
             Err(error) => return self.refuse(error.id, error.into()).await,
@@ -157,7 +194,7 @@ impl Session {
         id: u64,
         body: RequestBody,
         descriptors: Vec<OwnedFd>,
-        requests: &mut JoinSet<()>,
+        requests: &mut Requests,
     ) {
         let (service, uid, session) = (&self.service, self.uid, self.clone());
         let answer = match body {
@@ -186,6 +223,10 @@ impl Session {
             RequestBody::Cancel(job) => service.scheduler.cancel(uid, job).map(|()| ReplyBody::Cancelled),
             RequestBody::Find(key) => service.scheduler.find(uid, &key).map(ReplyBody::Accepted),
             RequestBody::Status => Ok(ReplyBody::Status(service.status())),
+            RequestBody::Abandon(request) => {
+                requests.abandon(request);
+                Ok(ReplyBody::Abandoned)
+            }
         };
         self.answer(id, answer).await;
     }
@@ -195,16 +236,16 @@ impl Session {
         &self,
         id: u64,
         answer: impl Future<Output = ()> + Send + 'static,
-        requests: &mut JoinSet<()>,
+        requests: &mut Requests,
     ) {
         let limit = self.service.users.requests_per_connection() as usize;
-        if requests.len() < limit {
-            requests.spawn(answer);
+        if requests.open.len() < limit {
+            requests.start(id, answer);
             return;
         }
         let message = format!(
             "this connection has {} unanswered requests, wanted at most limits.requests_per_connection = {limit}",
-            requests.len()
+            requests.open.len()
         );
         self.refuse(id, ProtocolError::new(ErrorCode::QuotaExceeded, message)).await;
     }

@@ -1,15 +1,15 @@
 //! The requests that may wait: for a circuit to be loaded, for memory, for a job's end.
-use super::Session;
+use super::{Outgoing, Session};
 use crate::daemon::budget::{Demand, NeverFits, Reservation};
 use crate::daemon::jobs::{Arrival, Known};
 use crate::daemon::lease::Lease;
 use crate::daemon::registry::LoadedCircuit;
-use crate::daemon::slow::slowly;
+use crate::daemon::slow::drop_slowly;
 use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
     self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
-    ProtocolError, ReplyBody, Submit, WitnessSource,
+    ProtocolError, Reply, ReplyBody, Submit, WitnessSource,
 };
 use crate::r1cs::{WitnessEncoding, packed};
 use crate::shm::{LeasedBuffer, ReceivedFd};
@@ -20,6 +20,13 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Bytes of one value.
 const VALUE: u64 = 32;
+
+/// A lease that the connection has not been told of yet.
+struct Granted {
+    lease: Arc<Lease>,
+    terms: proto::Lease,
+    descriptor: OwnedFd,
+}
 
 fn busy(message: String) -> ProtocolError {
     ProtocolError::new(ErrorCode::Busy, message).with_retry_after(RETRY_AFTER)
@@ -36,10 +43,16 @@ fn no_memory(error: &io::Error) -> ProtocolError {
 
 impl Session {
     pub(super) async fn answer_lease(&self, id: u64, request: &LeaseRequest) {
-        match self.lease(request).await {
-            Ok((lease, descriptor)) => self.reply(id, ReplyBody::Lease(lease), Some(descriptor)).await,
-            Err(refusal) => self.refuse(id, refusal).await,
-        }
+        let granted = match self.lease(request).await {
+            Ok(granted) => granted,
+            Err(refusal) => return self.refuse(id, refusal).await,
+        };
+        // From here on nothing waits: the connection has a lease when it is told, or has none.
+        let Ok(place) = self.out.reserve().await else { return };
+        let Granted { lease, terms, descriptor } = granted;
+        self.leases().insert(lease.id(), lease);
+        let reply = Reply { id, body: ReplyBody::Lease(terms) };
+        place.send(Outgoing { reply, descriptor: Some(descriptor) });
     }
 
     pub(super) async fn answer_submit(&self, id: u64, submit: &Submit, descriptors: Vec<OwnedFd>) {
@@ -96,7 +109,7 @@ impl Session {
         Ok((circuit, reservation))
     }
 
-    async fn lease(&self, request: &LeaseRequest) -> Result<(proto::Lease, OwnedFd), ProtocolError> {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Granted, ProtocolError> {
         let (service, name) = (&self.service, &request.circuit);
         service.scheduler.check_open()?;
         let circuit = if request.wait {
@@ -125,15 +138,14 @@ impl Session {
         let lease =
             Lease::create(id, bytes, circuit.clone(), reservation, charge).map_err(|e| no_memory(&e))?;
         let descriptor = lease.buffer().memfd().try_clone_to_owned().map_err(|e| no_memory(&e))?;
-        self.leases().insert(id, lease);
-        let reply = proto::Lease {
+        let terms = proto::Lease {
             id,
             bytes,
             public_inputs: circuit.circuit.num_inputs() as u64 - 1,
             auxiliary: circuit.circuit.num_aux() as u64,
             circuit_id: circuit.circuit_id,
         };
-        Ok((reply, descriptor))
+        Ok(Granted { lease, terms, descriptor })
     }
 
     fn unknown_lease(id: u64) -> ProtocolError {
@@ -143,11 +155,8 @@ impl Session {
     /// Gives a lease back. A partition that uses it keeps the memory to its own end.
     pub(super) fn release(&self, id: u64) -> Result<(), ProtocolError> {
         let lease = self.leases().remove(&id).ok_or_else(|| Self::unknown_lease(id))?;
-        slowly(|| {
-            if let Some(Err(error)) = Arc::into_inner(lease).map(Lease::reclaim) {
-                tracing::debug!("the memory of lease {id} is freed when its holder unmaps it: {error}");
-            }
-        });
+        lease.give_back();
+        drop_slowly(lease);
         Ok(())
     }
 

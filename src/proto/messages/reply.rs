@@ -42,6 +42,8 @@ pub enum ReplyBody {
     Status(Status),
     /// The reply is in descriptor 0, a sealed memfd of this many bytes.
     Attached(u64),
+    /// To `abandon`.
+    Abandoned,
 }
 
 /// Who answers.
@@ -84,6 +86,7 @@ impl Reply {
             ReplyBody::Cancelled => to.set_cancelled(()),
             ReplyBody::Status(status) => status.write(to.init_status()),
             ReplyBody::Attached(bytes) => to.set_attached(*bytes),
+            ReplyBody::Abandoned => to.set_abandoned(()),
         }
     }
 
@@ -136,6 +139,7 @@ impl Reply {
             Which::Cancelled(()) => ReplyBody::Cancelled,
             Which::Status(status) => ReplyBody::Status(Status::read(status?, max_entries)?),
             Which::Attached(bytes) => ReplyBody::Attached(bytes),
+            Which::Abandoned(()) => ReplyBody::Abandoned,
         })
     }
 }

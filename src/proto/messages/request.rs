@@ -38,6 +38,8 @@ pub enum RequestBody {
     Status,
     /// The job that this key names.
     Find(IdempotencyKey),
+    /// Nobody waits for the reply to the request with this id.
+    Abandon(u64),
 }
 
 /// Who speaks, and which version.
@@ -72,6 +74,7 @@ impl Request {
             RequestBody::Cancel(job) => to.set_cancel(&job.0),
             RequestBody::Status => to.set_status(()),
             RequestBody::Find(key) => to.set_find(key.as_bytes()),
+            RequestBody::Abandon(request) => to.set_abandon(*request),
         }
     }
 
@@ -112,6 +115,7 @@ impl Request {
             Which::Cancel(job) => RequestBody::Cancel(JobId::read("cancel", job)?),
             Which::Status(()) => RequestBody::Status,
             Which::Find(key) => RequestBody::Find(IdempotencyKey::read("find", key)?),
+            Which::Abandon(request) => RequestBody::Abandon(request),
         })
     }
 }
