@@ -82,6 +82,22 @@ pub enum QuotaError {
         /// Bytes allowed.
         limit: u64,
     },
+    /// The results of the user's jobs would be too large.
+    #[error(
+        "the results of user {uid}'s jobs take up to {} and this one's {} more, \
+         wanted at most limits.result_bytes_per_uid = {}",
+        about_bytes(*found), about_bytes(*more), show_bytes(*limit)
+    )]
+    UserResults {
+        /// The user.
+        uid: u32,
+        /// Bytes that its jobs have been admitted with.
+        found: u64,
+        /// Bytes of this job.
+        more: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
     /// The results of all users would be too large.
     #[error(
         "the results of all jobs take up to {} and this one's {} more, wanted at most limits.result_bytes = {}",
@@ -196,6 +212,10 @@ impl Users {
                 let things = "jobs that are unfinished or not acknowledged";
                 user(things, "limits.jobs_per_uid", held.jobs, limits.jobs_per_uid)?;
                 together(things, "limits.jobs", all.jobs, limits.jobs)?;
+                let (found, limit) = (held.results, limits.result_bytes_per_uid);
+                if found.checked_add(more).is_none_or(|sum| sum > limit) {
+                    return Err(QuotaError::UserResults { uid, found, more, limit });
+                }
                 let (found, limit) = (all.results, limits.result_bytes);
                 if found.checked_add(more).is_none_or(|sum| sum > limit) {
                     return Err(QuotaError::Results { found, more, limit });
@@ -286,9 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn results_are_limited_together() {
+    fn results_are_limited_for_each_and_together() {
         let users = users();
-        users.set_limits(Limits { result_bytes: 100, ..Config::default().limits });
+        users.set_limits(Limits { result_bytes: 100, result_bytes_per_uid: 60, ..Config::default().limits });
+        let error = users.charge(1, Countable::Job(61)).err().unwrap();
+        assert_eq!(error, QuotaError::UserResults { uid: 1, found: 0, more: 61, limit: 60 });
+        assert!(error.to_string().contains("limits.result_bytes_per_uid = 60B"), "{error}");
         let first = users.charge(1, Countable::Job(60)).unwrap();
         let error = users.charge(2, Countable::Job(41)).err().unwrap();
         assert_eq!(error, QuotaError::Results { found: 60, more: 41, limit: 100 });
@@ -296,7 +319,7 @@ mod tests {
         assert!(users.charge(2, Countable::Job(u64::MAX)).is_err());
         assert!(users.charge(2, Countable::Job(40)).is_ok());
         drop(first);
-        assert!(users.charge(2, Countable::Job(100)).is_ok());
+        assert!(users.charge(2, Countable::Job(60)).is_ok());
     }
 
     #[test]

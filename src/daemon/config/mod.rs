@@ -70,6 +70,8 @@ pub struct Limits {
     pub jobs_per_uid: u32,
     /// Bytes of all jobs' results, those to come included.
     pub result_bytes: u64,
+    /// The same, of one user.
+    pub result_bytes_per_uid: u64,
     /// Witness buffers (leases and own memfds) of one uid.
     pub leases_per_uid: u32,
     /// Bytes of those buffers; None: only the memory budget bounds them.
@@ -96,6 +98,7 @@ impl Default for Config {
                 jobs: 4096,
                 jobs_per_uid: 1024,
                 result_bytes: 256 << 20,
+                result_bytes_per_uid: 128 << 20,
                 leases_per_uid: 256,
                 bytes_per_uid: None,
             },

@@ -60,6 +60,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("limits.jobs", Reload, limits.jobs, count, u32::to_string),
     setting!("limits.jobs_per_uid", Reload, limits.jobs_per_uid, count, u32::to_string),
     setting!("limits.result_bytes", Reload, limits.result_bytes, bytes, |b: &u64| quote(&show_bytes(*b))),
+    setting!("limits.result_bytes_per_uid", Reload, limits.result_bytes_per_uid, bytes, |b: &u64| quote(&show_bytes(*b))),
     setting!("limits.leases_per_uid", Reload, limits.leases_per_uid, count, u32::to_string),
     setting!("limits.bytes_per_uid", Reload, limits.bytes_per_uid, some_bytes, show_some_bytes),
 ];

@@ -37,6 +37,7 @@ fn every_setting_is_read() {
         jobs = 7
         jobs_per_uid = 6
         result_bytes = "1MiB"
+        result_bytes_per_uid = "512KiB"
         leases_per_uid = 5
         bytes_per_uid = "4GiB"
         "#,
@@ -61,6 +62,7 @@ fn every_setting_is_read() {
             jobs: 7,
             jobs_per_uid: 6,
             result_bytes: 1 << 20,
+            result_bytes_per_uid: 512 << 10,
             leases_per_uid: 5,
             bytes_per_uid: Some(4 << 30),
         },
