@@ -233,7 +233,10 @@ impl Scheduler {
     /// # Errors
     /// `UnknownJob`.
     pub fn cancel(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
-        self.with(|state| state.jobs.cancel(uid, job, Instant::now()))
+        if let Some(ended) = self.with(|state| state.jobs.cancel(uid, job, Instant::now()))? {
+            ended.log();
+        }
+        Ok(())
     }
 
     /// Forgets a job that has ended: see [`JobTable::acknowledge`].

@@ -45,7 +45,7 @@ pub(super) struct Job<C, W> {
     pub(super) key: IdempotencyKey,
     pub(super) priority: Priority,
     circuit_name: String,
-    circuit_id: ContentId,
+    pub(super) circuit_id: ContentId,
     key_id: ContentId,
     /// Kept until no partition needs it any more.
     pub(super) circuit: Option<C>,

@@ -107,6 +107,7 @@ impl<C, W> Discarded<C, W> {
 }
 
 /// A job that has just got its verdict, for the log.
+#[derive(Debug)]
 pub struct Ended {
     job: JobId,
     uid: u32,
@@ -202,7 +203,7 @@ impl<C: Clone, W: Release> JobTable<C, W> {
     /// A partition that has meanwhile been submitted is answered like then, and its new witness dropped.
     ///
     /// # Errors
-    /// As [`JobTable::lookup`], and those of `charge`.
+    /// As [`JobTable::lookup`], those of `charge`, and `CircuitChanged`.
     pub fn admit(
         &mut self,
         arrival: Arrival<'_, C, W>,
@@ -229,6 +230,14 @@ impl<C: Clone, W: Release> JobTable<C, W> {
             let gone = ProtocolError::new(ErrorCode::Internal, "the job's table entry is gone");
             return self.refuse(witness, Err(gone));
         };
+        if job.circuit_id != circuit_id {
+            // The job is a later one of the same key, made after its circuit had been changed.
+            let message = format!(
+                "circuit {} is {} in job {}, the witness was checked for {circuit_id}",
+                submit.circuit, job.circuit_id, job.id
+            );
+            return self.refuse(witness, Err(ProtocolError::new(ErrorCode::CircuitChanged, message)));
+        }
         job.partitions[submit.partition as usize] = Partition::Queued(Box::new((witness, now)));
         job.touch(now);
         self.queue.push(job.priority, uid, (job.id, submit.partition));
@@ -315,15 +324,17 @@ impl<C: Clone, W: Release> JobTable<C, W> {
 
     /// Cancels a job, whatever its state: queued partitions are dropped, running ones told to stop, and
     /// a result that was there already is dropped, so that "cancelled" is true whatever it raced with.
+    /// Tells whether that has ended the job.
     ///
     /// # Errors
     /// `UnknownJob`.
-    pub fn cancel(&mut self, uid: u32, id: JobId, now: Instant) -> Result<(), ProtocolError> {
+    pub fn cancel(&mut self, uid: u32, id: JobId, now: Instant) -> Result<Option<Ended>, ProtocolError> {
         let job = Self::owned(&mut self.jobs, uid, id)?;
+        let had_ended = job.verdict.is_some();
         self.counters.cancelled += job.end(Err(cancelled(id)), &mut self.discarded);
         self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
         job.touch(now);
-        Ok(())
+        Ok(if had_ended { None } else { job.ended(now) })
     }
 
     /// Forgets a job that has ended.

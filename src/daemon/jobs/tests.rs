@@ -53,7 +53,18 @@ impl Bench {
     }
 
     fn admit(&mut self, uid: u32, submit: &Submit, witness: u32) -> Result<Accepted, ProtocolError> {
-        let (circuit_id, key_id) = (ContentId([1; 32]), ContentId([2; 32]));
+        self.admit_checked(uid, submit, witness, ContentId([1; 32]))
+    }
+
+    /// The same with a witness that was checked against this circuit.
+    fn admit_checked(
+        &mut self,
+        uid: u32,
+        submit: &Submit,
+        witness: u32,
+        circuit_id: ContentId,
+    ) -> Result<Accepted, ProtocolError> {
+        let key_id = ContentId([2; 32]);
         let arrival = Arrival { uid, submit, circuit: "spend", circuit_id, key_id, witness };
         self.table.admit(arrival, || Ok(self.users.charge(uid, Countable::Job(1))?), self.now)
     }
@@ -200,7 +211,8 @@ fn cancelling_wins_whatever_it_races_with() {
     bench.admit(7, &submit(b"k", 1, 2), 1).unwrap();
     let task = bench.next();
     assert_eq!(bench.table.cancel(8, job, bench.now).unwrap_err().code, ErrorCode::UnknownJob);
-    bench.table.cancel(7, job, bench.now).unwrap();
+    assert!(bench.table.cancel(7, job, bench.now).unwrap().is_some(), "it is logged");
+    assert!(bench.table.cancel(7, job, bench.now).unwrap().is_none(), "once");
     assert!(task.cancel.is_cancelled());
     assert_eq!(bench.failed_with(7, job), ErrorCode::JobCancelled);
     assert_eq!(bench.table.take_discarded().1, [1]);
@@ -335,4 +347,14 @@ fn watchers_learn_of_every_change_and_of_the_end() {
     assert_eq!(changed(), Some(true));
     bench.table.acknowledge(7, job).unwrap();
     assert_eq!(changed(), None);
+}
+
+#[test]
+fn a_witness_checked_for_another_circuit_does_not_enter_a_job() {
+    let mut bench = Bench::new();
+    bench.admit(7, &submit(b"k", 0, 2), 5).unwrap();
+    let refusal = bench.admit_checked(7, &submit(b"k", 1, 2), 6, ContentId([9; 32])).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::CircuitChanged);
+    assert_eq!(bench.table.take_discarded().1, [6]);
+    assert!(bench.admit(7, &submit(b"k", 1, 2), 7).is_ok());
 }
