@@ -78,6 +78,7 @@ fn start(config: Config, source: ConfigSource) -> anyhow::Result<()> {
     let inherited = listener::inherited()?;
     let set_log_level = logging::start(config.log).context("logging cannot be started")?;
     keep_secrets()?;
+    allow_descriptors()?;
     let (socket, guard) = match inherited {
         Some(socket) => (socket, None),
         None => {
@@ -122,4 +123,12 @@ fn keep_secrets() -> anyhow::Result<()> {
     nix::sys::prctl::set_dumpable(false).context("core dumps cannot be switched off")?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)
         .context("core dumps cannot be switched off")
+}
+
+/// Connections and leases are descriptors: as many as the service manager allows, not the 1,024 that programs
+/// begin with for the sake of `select`.
+fn allow_descriptors() -> anyhow::Result<()> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit on descriptors cannot be read")?;
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).context("the limit on descriptors cannot be raised")
 }

@@ -249,6 +249,23 @@ fn it_leaves_no_core_dump() {
     daemon.stop();
 }
 
+#[test]
+fn it_may_have_as_many_descriptors_as_the_system_allows() {
+    use nix::sys::resource::{Resource, getrlimit};
+    let builder = Builder::new();
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=64:", env!("CARGO_BIN_EXE_cuzk-daemon"), "--config"]);
+    command.arg(builder.write_config());
+    builder.arrange(&mut command);
+    let mut daemon = builder.spawn_command(command);
+    daemon.wait_for("READY=1");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    let open = limits.lines().find(|l| l.starts_with("Max open files")).unwrap();
+    let most = getrlimit(Resource::RLIMIT_NOFILE).unwrap().1.to_string();
+    assert_eq!(open.split_whitespace().nth(3), Some(&most[..]), "{open}");
+    daemon.stop();
+}
+
 fn check(builder: &Builder) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cuzk-daemon"))
         .args(["--check-config", "--config"])

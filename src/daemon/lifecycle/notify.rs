@@ -1,4 +1,5 @@
 //! What the service manager is told.
+use crate::daemon::slow::slowly;
 use sd_notify::NotifyState;
 use std::time::Duration;
 
@@ -48,8 +49,11 @@ impl Notify for ServiceManager {
                 }
             }
         }
-        if let Err(error) = sd_notify::notify(&states) {
-            tracing::warn!("the service manager cannot be told {events:?}: {error}");
-        }
+        // A manager that does not read holds up whoever tells it.
+        slowly(|| {
+            if let Err(error) = sd_notify::notify(&states) {
+                tracing::warn!("the service manager cannot be told {events:?}: {error}");
+            }
+        });
     }
 }

@@ -177,14 +177,19 @@ impl Registry {
     /// [`DefinitionError`] where the directory itself cannot be read; nothing changes then.
     pub fn read(&self, directory: &Path) -> Result<Changes, DefinitionError> {
         let found = CircuitDefinition::read_directory(directory)?;
-        let mut changes = Changes::default();
-        let mut entries = self.entries();
-        let mut old = std::mem::take(&mut *entries);
-        for (name, definition) in found {
+        // A file system may be slow: the files are looked at before the lock is taken.
+        let found = found.into_iter().map(|(name, definition)| {
             let source = definition.map_err(|e| e.to_string()).map(|d| {
                 let files = Files::of(&d);
                 (d, files)
             });
+            (name, source)
+        });
+        let found: Vec<_> = found.collect();
+        let mut changes = Changes::default();
+        let mut entries = self.entries();
+        let mut old = std::mem::take(&mut *entries);
+        for (name, source) in found {
             let entry = match old.remove(&name) {
                 Some(entry)
                     if entry.source == source && !matches!(*entry.state.borrow(), State::Failed(_)) =>
