@@ -181,6 +181,20 @@ impl Inside {
         tokio::time::timeout(Duration::from_secs(120), wait).await.expect("in time");
     }
 
+    /// Waits until the watchdog has not been fed for so long.
+    pub async fn falls_silent(&self, silence: Duration) {
+        let wait = async {
+            loop {
+                let before = self.notes.count("Watchdog");
+                tokio::time::sleep(silence).await;
+                if self.notes.count("Watchdog") == before {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), wait).await.expect("in time");
+    }
+
     pub async fn control(&self, control: Control) {
         self.controls.send(control).await.unwrap();
     }
