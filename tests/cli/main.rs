@@ -9,3 +9,4 @@ mod generated;
 mod proofs;
 mod service;
 mod support;
+mod tour;
