@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     algebra::{Canonical, fr},
-    r1cs::{WitnessError, WitnessRegion},
+    r1cs::{
+        WitnessError, WitnessRegion,
+        witness::{ONE_BYTES, VALUE_BYTES},
+    },
 };
 use memmap2::Mmap;
 use std::{
@@ -24,20 +27,22 @@ const MAGIC: &[u8; 4] = b"wtns";
 const VERSION: u32 = 2;
 const HEADER: &str = "section 1 (header)";
 const VALUES: &str = "section 2 (values)";
-const VALUE_BYTES: usize = 32;
-/// 1, little-endian.
-const ONE: [u8; VALUE_BYTES] = {
-    let mut one = [0; VALUE_BYTES];
-    one[0] = 1;
-    one
-};
 
 /// A mapped witness file whose structure has been checked; each value is when it is read.
 pub struct Wtns {
     path: PathBuf,
     map: Arc<Mmap>,
+    structure: Structure,
+}
+
+/// What a file's bytes hold, and where.
+#[derive(Clone, Copy)]
+struct Structure {
+    /// Where the number of values stands.
+    number_offset: usize,
     /// Where the first value begins.
     offset: usize,
+    /// Number of values, at least 1.
     len: usize,
 }
 
@@ -45,32 +50,30 @@ impl Wtns {
     /// Maps the file and checks its structure.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let map = files::map(path)?;
-        let (offset, len) = parse(&map).map_err(|e| e.in_file(path))?;
-        Ok(Self { path: path.to_owned(), map, offset, len })
+        let structure = parse(&map).map_err(|e| e.in_file(path))?;
+        Ok(Self { path: path.to_owned(), map, structure })
     }
 
     /// Number of values, ONE included.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no values, not even ONE.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn num_values(&self) -> usize {
+        self.structure.len
     }
 
     /// The values, in order.
     fn values(&self) -> &[[u8; VALUE_BYTES]] {
-        self.map[self.offset..].as_chunks().0.split_at(self.len).0
+        self.map[self.structure.offset..].as_chunks().0.split_at(self.structure.len).0
     }
 
     /// Writes the whole witness into `region`, value by value from the file's pages, each checked.
+    ///
+    /// # Errors
+    /// [`FormatError`] at the number of values where it is not the region's; at the first value that is
+    /// not below r, or that is the first and not 1.
     pub fn write_into(&self, region: &mut WitnessRegion<'_>) -> Result<(), FormatError> {
         let num_inputs = region.num_inputs();
         let wanted = num_inputs as u64 + region.num_aux() as u64;
-        if self.len as u64 != wanted {
-            let defect = Defect::Count { what: "the number of values", found: self.len as u64, wanted };
-            return Err(FormatError::malformed(HEADER, self.offset as u64, defect).in_file(&self.path));
+        if self.num_values() as u64 != wanted {
+            return Err(self.wrong_number(wanted));
         }
         for (i, value) in self.values().iter().enumerate() {
             let written = match i.checked_sub(num_inputs) {
@@ -83,6 +86,10 @@ impl Wtns {
     }
 
     /// Values `range` as integers.
+    ///
+    /// # Errors
+    /// [`FormatError`] at the number of values where the range ends beyond it, else at the first value of
+    /// the range that is not below r.
     pub fn read(&self, range: std::ops::Range<usize>) -> Result<Vec<Canonical>, FormatError> {
         let read = |(i, value): (usize, &[u8; VALUE_BYTES])| {
             let index = range.start + i;
@@ -90,24 +97,30 @@ impl Wtns {
                 || self.refused(index, value, &WitnessError::NotCanonical { index: index as u64 });
             Canonical::from_le_bytes(value).ok_or_else(not_canonical)
         };
-        let values = self.values().get(range.clone()).unwrap_or_default();
+        let values = self.values().get(range.clone()).ok_or_else(|| self.wrong_number(range.end as u64))?;
         values.iter().enumerate().map(read).collect()
+    }
+
+    /// Another number of values than is wanted.
+    fn wrong_number(&self, wanted: u64) -> FormatError {
+        let defect = Defect::Count { what: "the number of values", found: self.num_values() as u64, wanted };
+        FormatError::malformed(HEADER, self.structure.number_offset as u64, defect).in_file(&self.path)
     }
 
     /// A value that no witness has at its place.
     fn refused(&self, index: usize, value: &[u8; VALUE_BYTES], error: &WitnessError) -> FormatError {
-        let offset = (self.offset + index * VALUE_BYTES) as u64;
+        let offset = (self.structure.offset + index * VALUE_BYTES) as u64;
         let defect = match error {
             WitnessError::NotCanonical { .. } => Defect::Scalar { index: index as u64, found: hex(value) },
-            _ => Defect::Value { what: "value 0", found: hex(value), wanted: hex(&ONE) },
+            _ => Defect::Value { what: "value 0", found: hex(value), wanted: hex(&ONE_BYTES) },
         };
         FormatError::malformed(VALUES, offset, defect).in_file(&self.path)
     }
 }
 
-/// Offset of the first value, and their number.
-fn parse(bytes: &[u8]) -> Result<(usize, usize), FormatError> {
-    let file = BinFile::parse(bytes, MAGIC, &[VERSION])?;
+/// Checks everything but the values.
+fn parse(bytes: &[u8]) -> Result<Structure, FormatError> {
+    let file = BinFile::parse(bytes, MAGIC, VERSION)?;
     let mut header = file.section(1, HEADER)?;
     header.expect_scalar_modulus()?;
     let place = header.offset();
@@ -122,19 +135,26 @@ fn parse(bytes: &[u8]) -> Result<(usize, usize), FormatError> {
     let offset = values.offset();
     values.take_items(count.into(), VALUE_BYTES as u64)?;
     values.finish()?;
-    Ok((offset as usize, count as usize))
+    // Offsets of mapped bytes, and a count of 32 bytes each: they fit.
+    Ok(Structure { number_offset: place as usize, offset: offset as usize, len: count as usize })
 }
 
 /// Reads a whole witness; every value is below r, and the first is 1.
+///
+/// # Errors
+/// [`FormatError`] at the first thing that is wrong.
 pub fn read(path: &Path) -> Result<Vec<Canonical>, FormatError> {
     let file = Wtns::open(path)?;
     match file.values().first() {
-        Some(value) if *value != ONE => Err(file.refused(0, value, &WitnessError::FirstNotOne)),
-        _ => file.read(0..file.len()),
+        Some(value) if *value != ONE_BYTES => Err(file.refused(0, value, &WitnessError::FirstNotOne)),
+        _ => file.read(0..file.num_values()),
     }
 }
 
-/// Writes a witness.
+/// Writes a witness; the file is whole or not there.
+///
+/// # Errors
+/// More values than 32 bits count, or the operating system's refusal.
 pub fn write(z: &[Canonical], path: &Path) -> Result<(), FormatError> {
     let too_many = || {
         let (found, limit) = (z.len() as u64, 1 << 32);
@@ -168,6 +188,9 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/circom/merkle.wtns")
     }
 
+    /// 12 bytes of file header, 12 of the first section's; the field size and r.
+    const NUMBER_OFFSET: u64 = 12 + 12 + 4 + 32;
+
     fn refusal(bytes: &[u8]) -> (String, u64, Defect) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("w.wtns");
@@ -200,8 +223,14 @@ mod tests {
         let mut small = vec![0; 1681 * 32];
         let mut region = WitnessRegion::from_slice(&mut small, 3, 1678).unwrap();
         let error = file.write_into(&mut region).unwrap_err();
-        let (_, _, defect) = error.place().unwrap();
-        assert!(matches!(defect, Defect::Count { found: 1682, wanted: 1681, .. }), "{error}");
+        let wrong_number = |wanted| {
+            let defect = Defect::Count { what: "the number of values", found: 1682, wanted };
+            (HEADER, NUMBER_OFFSET, defect)
+        };
+        let place = |error: &FormatError| error.place().map(|(s, o, d)| (s, o, d.clone())).unwrap();
+        assert_eq!(place(&error), wrong_number(1681));
+        assert_eq!(place(&file.read(1..1683).unwrap_err()), wrong_number(1683));
+        assert_eq!(file.read(1682..1682).unwrap(), []);
     }
 
     #[test]
