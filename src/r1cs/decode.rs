@@ -45,9 +45,10 @@ pub(super) fn copy(source: &dyn WitnessBytes, offset: usize, into: &mut [u8]) ->
 ///
 /// # Errors
 /// The first of: [`WitnessError::Length`] and, for the packed encoding, errors in its header and directory;
-/// then the error of the lowest index in z: [`WitnessError::NotCanonical`], a malformed packed block
-/// (taken at its first value), [`WitnessError::FirstNotOne`]. [`WitnessError::Count`] where `num_inputs`
-/// exceeds the variables or is 0. [`WitnessError::Unreadable`] where bytes cannot be copied.
+/// then the error of the lowest index in z: [`WitnessError::FirstNotOne`] (of index 0),
+/// [`WitnessError::NotCanonical`], and, taken at the first value that they concern, a malformed packed
+/// block and [`WitnessError::Unreadable`] bytes. [`WitnessError::Count`] where `num_inputs` exceeds the
+/// variables or is 0.
 pub fn decode_into(
     encoding: WitnessEncoding,
     source: &dyn WitnessBytes,
@@ -58,20 +59,18 @@ pub fn decode_into(
         let (found, wanted) = (num_inputs as u64, out.len() as u64);
         return Err(WitnessError::Count { kind: "input", found, wanted });
     }
+    // Until something else stands there: of a z_0 that was not decoded nothing is said.
+    out[0] = Canonical::ONE;
     let read = match encoding {
         WitnessEncoding::Canonical => decode_values(source, out, Canonical::from_le_bytes),
         WitnessEncoding::Montgomery => decode_values(source, out, from_montgomery_bytes),
         WitnessEncoding::Packed => packed::decode(source, num_inputs, out),
     };
-    let first_is_lowest = match read {
-        Ok(()) => true,
-        Err(WitnessError::NotCanonical { index }) => index > 0,
-        Err(_) => false,
-    };
-    if first_is_lowest && out[0] != Canonical::ONE {
-        return Err(WitnessError::FirstNotOne);
+    match read {
+        Err(WitnessError::NotCanonical { index: 0 }) => read,
+        _ if out[0] != Canonical::ONE => Err(WitnessError::FirstNotOne),
+        _ => read,
     }
-    read
 }
 
 /// Values of 32 bytes each.

@@ -43,7 +43,13 @@ pub(in crate::r1cs) fn decode(
     // What is left of the auxiliary variables shares a block with the first inputs.
     let mut rest = aux_rest.iter_mut().chain(inputs);
     let last = (whole_blocks..layout.blocks)
-        .filter_map(|index| block(index).decode(rest.by_ref().take(BLOCK_VALUES), z_index).err())
+        .filter_map(|index| {
+            let mut places = rest.by_ref().take(BLOCK_VALUES);
+            let decoded = block(index).decode(&mut places, z_index);
+            // A malformed block leaves its places, which are not the next one's.
+            places.for_each(drop);
+            decoded.err()
+        })
         .min_by_key(|failure| failure.index);
     match in_parallel.into_iter().chain(last).min_by_key(|failure| failure.index) {
         None => Ok(()),
