@@ -193,6 +193,9 @@ impl CircuitBuilder {
 
     /// Appends the constraint (A·z) · (B·z) = C·z; terms are (variable index in z, coefficient), in any
     /// order.
+    ///
+    /// # Errors
+    /// [`CircuitError::Variable`], and nothing is appended; [`CircuitError::Coefficients`].
     pub fn constraint(
         &mut self,
         a: &[(u32, Fr)],
@@ -200,11 +203,14 @@ impl CircuitBuilder {
         c: &[(u32, Fr)],
     ) -> Result<(), CircuitError> {
         let wanted = self.num_inputs.saturating_add(self.num_aux) as u64;
-        for ((matrix, name), terms) in self.matrices.iter_mut().zip(['A', 'B', 'C']).zip([a, b, c]) {
-            let row = matrix.offsets.rows() as u64;
+        // All before any: the matrices have as many rows as each other.
+        for (matrix, terms) in [('A', a), ('B', b), ('C', c)] {
             if let Some(&(found, _)) = terms.iter().find(|term| u64::from(term.0) >= wanted) {
-                return Err(CircuitError::Variable { matrix: name, row, found: found.into(), wanted });
+                let (row, found) = (self.matrices[0].offsets.rows() as u64, found.into());
+                return Err(CircuitError::Variable { matrix, row, found, wanted });
             }
+        }
+        for (matrix, terms) in self.matrices.iter_mut().zip([a, b, c]) {
             self.terms.clear();
             self.terms.extend(terms.iter().map(|&(column, coefficient)| (column.into(), coefficient)));
             matrix.push_row(&mut self.terms, |column| column as u32, &mut self.interner)?;
@@ -213,6 +219,9 @@ impl CircuitBuilder {
     }
 
     /// Appends the input rows and freezes the circuit.
+    ///
+    /// # Errors
+    /// [`CircuitError::NoInputs`] and [`CircuitError::Variables`].
     pub fn finish(self) -> Result<Circuit, CircuitError> {
         self.freeze(true)
     }
@@ -312,6 +321,8 @@ mod tests {
         let error = builder.constraint(&[], &[(0, fr(1)), (2, fr(1))], &[]).unwrap_err();
         assert_eq!(error, CircuitError::Variable { matrix: 'B', row: 1, found: 2, wanted: 2 });
         assert_eq!(error.to_string(), "row 1 of B names variable 2, wanted one below 2");
+        let kept = builder.finish().unwrap();
+        assert_eq!((kept.num_constraints(), kept.b().rows(), kept.c().unwrap().rows()), (1, 1, 1));
         let empty = CircuitBuilder::new(1, 0).finish().unwrap();
         assert_eq!((empty.num_constraints(), empty.num_rows()), (0, 1));
         assert_eq!(empty.first_unsatisfied(&[Canonical::ONE]), None);

@@ -250,6 +250,51 @@ fn the_lowest_bad_value_is_named() {
     assert_eq!(with_bad(&[0, z_1 + 1, 1025], 1), bad(2));
 }
 
+/// A malformed block says nothing of the values in other blocks, and nothing of its own.
+#[test]
+fn a_malformed_block_leaves_the_others_alone() {
+    // Block 0 holds 10 auxiliary variables and 246 inputs, z_0 among them; block 1 the other 154 inputs.
+    let inputs = 400;
+    let z = uniform(Canonical::from_u64(2), inputs + 10);
+    let bytes = pack(&z, inputs);
+    let block = |i: usize| u64::from_le_bytes(bytes[64 + 8 * i..72 + 8 * i].try_into().unwrap()) as usize;
+    let z_0 = (block(0) + 1, 1u8 << 2);
+    let wide = |changed: &mut Vec<u8>, block: usize| changed[block + 32..block + 64].fill(0xff);
+    let length = |index| move |e: &WitnessError| matches!(e, WitnessError::PackedInvalid(PackedError::BlockLength { block, .. }) if *block == index);
+    // The length of block 0 is wrong: of z_0 nothing is known, and block 1 is as it should be.
+    let mut changed = bytes.clone();
+    wide(&mut changed, block(0));
+    let error = unpack(&changed, inputs, z.len()).unwrap_err();
+    assert!(length(0)(&error), "{error}");
+    // That of block 1, and z_0 is 0: its bit in V, like all of block 0's others, is not set in W.
+    let mut changed = bytes.clone();
+    wide(&mut changed, block(1));
+    let error = unpack(&changed, inputs, z.len()).unwrap_err();
+    assert!(length(1)(&error), "{error}");
+    assert_eq!(changed[z_0.0] & z_0.1, 0);
+    changed[z_0.0 + 32] &= !z_0.1;
+    assert_eq!(unpack(&changed, inputs, z.len()), Err(WitnessError::FirstNotOne));
+}
+
+/// Whoever ignores a refusal is refused again, however often.
+#[test]
+fn a_refused_value_leaves_the_writer_as_it_was() {
+    let whole = (-Fr::ONE).to_canonical().to_le_bytes();
+    // Room for the directory and one block of three.
+    let mut memory = vec![0; 96 + MAX_BLOCK_BYTES];
+    let mut writer = PackedWriter::from_slice(&mut memory, 1, 700).unwrap();
+    writer.set_input(0, &Canonical::ONE.to_le_bytes()).unwrap();
+    for i in 0..511 {
+        writer.set_aux(i, &whole).unwrap();
+    }
+    for _ in 0..700 {
+        assert!(matches!(writer.set_aux(511, &whole), Err(WitnessError::Length { .. })));
+        assert!(matches!(writer.set_aux(512, &whole), Err(WitnessError::Order { .. })));
+    }
+    let wrong = WitnessError::Count { kind: "auxiliary", found: 511, wanted: 700 };
+    assert_eq!(writer.finish(), Err(wrong));
+}
+
 proptest! {
     #[test]
     fn packing_and_unpacking_is_the_identity((z, inputs) in assignments()) {

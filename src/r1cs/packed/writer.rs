@@ -105,9 +105,13 @@ impl<'a> PackedWriter<'a> {
         Ok(self.offset as u64)
     }
 
+    /// Takes the next value of the encoded order, or nothing where its block does not fit.
     fn push(&mut self, value: [u8; VALUE_BYTES]) -> Result<(), WitnessError> {
         self.values.push(value);
-        if self.values.len() == BLOCK_VALUES { self.flush() } else { Ok(()) }
+        if self.values.len() < BLOCK_VALUES {
+            return Ok(());
+        }
+        self.flush().inspect_err(|_| self.values.truncate(BLOCK_VALUES - 1))
     }
 
     /// Writes the block of the values at hand.
