@@ -20,13 +20,14 @@ use crate::{
 };
 use std::path::Path;
 
+const HEADER: &str = "header";
 /// Bytes of a term: wire and value.
 const TERM_BYTES: u64 = 36;
 /// Bytes of a constraint without terms: three counts.
 const EMPTY_CONSTRAINT_BYTES: u64 = 12;
 
 /// Reads a circuit. Repeated wires are summed, zeros dropped, and the input rows appended that snarkjs
-/// appends too.
+/// appends too. The label map may be missing; then there are no more wires than bytes of constraints.
 ///
 /// # Errors
 /// [`FormatError`]: another field than BLS12-381's, custom gates (which Groth16 does not know), or content
@@ -38,18 +39,30 @@ pub fn read(path: &Path) -> Result<Circuit, FormatError> {
 
 /// The same for a file's bytes.
 pub fn parse(bytes: &[u8]) -> Result<Circuit, FormatError> {
-    let file = BinFile::parse(bytes, b"r1cs", &[1])?;
-    let header = Header::read(file.section(1, "header")?)?;
+    let file = BinFile::parse(bytes, b"r1cs", 1)?;
+    let header = Header::read(file.section(1, HEADER)?)?;
     refuse_custom_gates(&file)?;
-    if let Some(mut labels) = file.optional_section(3, "wire to label map")? {
-        labels.take_items(header.wires.into(), 8)?;
-        labels.finish()?;
+    let constraints = file.section(2, "constraints")?;
+    // Each wire is paid for by bytes of the file before memory is taken for it: here 8, there the 36 of
+    // a term that mentions it, of which one is enough.
+    match file.optional_section(3, "wire to label map")? {
+        Some(mut labels) => {
+            labels.take_items(header.wires.into(), 8)?;
+            labels.finish()?;
+        }
+        None if u64::from(header.wires) > constraints.remaining().max(1) => {
+            let (what, found) = ("the number of wires, without a label map,", header.wires.into());
+            let defect = Defect::Index { what, found, limit: constraints.remaining().max(1) + 1 };
+            return Err(FormatError::malformed(HEADER, header.wires_offset, defect));
+        }
+        None => (),
     }
-    read_constraints(file.section(2, "constraints")?, &header)
+    read_constraints(constraints, &header)
 }
 
 struct Header {
     wires: u32,
+    wires_offset: u64,
     /// ONE, outputs and public inputs.
     public: u32,
     constraints: u32,
@@ -58,7 +71,7 @@ struct Header {
 impl Header {
     fn read(mut reader: Reader<'_>) -> Result<Self, FormatError> {
         reader.expect_scalar_modulus()?;
-        let offset = reader.offset();
+        let wires_offset = reader.offset();
         let wires = reader.u32_le()?;
         let mut named: u64 = 1;
         let mut public = 1;
@@ -71,11 +84,11 @@ impl Header {
         let constraints = reader.u32_le()?;
         reader.finish()?;
         match u32::try_from(public) {
-            Ok(public) if named <= wires.into() => Ok(Self { wires, public, constraints }),
+            Ok(public) if named <= wires.into() => Ok(Self { wires, wires_offset, public, constraints }),
             _ => {
                 let what = "the number of ONE, outputs and inputs";
                 let defect = Defect::Index { what, found: named, limit: u64::from(wires) + 1 };
-                Err(FormatError::malformed("header", offset, defect))
+                Err(FormatError::malformed(HEADER, wires_offset, defect))
             }
         }
     }
@@ -279,6 +292,21 @@ mod tests {
         }
         let longer = [&small[..], &[0]].concat();
         assert_eq!(refusal(&longer), ("section table", small.len() as u64, "1 bytes follow the end".into()));
+    }
+
+    /// Input rows take memory for each input, whether a constraint mentions it or not.
+    #[test]
+    fn wires_that_no_byte_pays_for_are_refused() {
+        let what = |found: u32, limit| {
+            let message =
+                format!("the number of wires, without a label map, is {found}, wanted one below {limit}");
+            (HEADER, 60, message)
+        };
+        let all_public = header([u32::MAX, u32::MAX - 1, 0, 0], 0);
+        assert_eq!(refusal(&file(&[(1, all_public), (2, vec![])])), what(u32::MAX, 2));
+        let of = |wires| file(&[(1, header([wires, 1, 1, 1], 1)), (2, product())]);
+        assert_eq!(parse(&of(120)).unwrap().num_variables(), 120);
+        assert_eq!(refusal(&of(121)), what(121, 121));
     }
 
     #[test]
