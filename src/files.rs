@@ -78,12 +78,18 @@ fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
-    let temporary = path.with_file_name(temporary);
-    let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-    Ok((file, temporary))
+    loop {
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}.{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+        let temporary = path.with_file_name(temporary);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((file, temporary)),
+            // Left by a process of the same number that was killed: in a container all have number 1.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +115,20 @@ mod tests {
         put(b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn leftovers_of_a_killed_process_are_in_nobodys_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        // More than this process writes in all of its tests.
+        let leftovers = 0..2000;
+        for i in leftovers.clone() {
+            fs::write(directory.path().join(format!(".key.{}.{i}", std::process::id())), b"half").unwrap();
+        }
+        write_whole(&path, |e| e, |out| out.write_all(b"whole")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), leftovers.len() + 1);
     }
 
     #[test]
