@@ -7,8 +7,6 @@ use super::{FormatError, bytes::Reader, error::Defect};
 
 /// The sections of a file, found but not yet read.
 pub struct BinFile<'a> {
-    /// The header's version field.
-    pub version: u32,
     sections: Vec<Section<'a>>,
     length: u64,
 }
@@ -24,19 +22,17 @@ const TABLE: &str = "section table";
 
 impl<'a> BinFile<'a> {
     /// Checks magic, version and that the sections fill the file exactly.
-    pub fn parse(bytes: &'a [u8], magic: &[u8; 4], versions: &[u32]) -> Result<Self, FormatError> {
+    ///
+    /// # Errors
+    /// [`FormatError`] at the first of them that is not so.
+    pub fn parse(bytes: &'a [u8], magic: &[u8; 4], version: u32) -> Result<Self, FormatError> {
         let mut reader = Reader::new(HEADER, bytes, 0);
         let found: [u8; 4] = reader.array()?;
         if found != *magic {
             let (found, wanted) = (found.escape_ascii().to_string(), magic.escape_ascii().to_string());
             return Err(reader.error_at(0, Defect::Value { what: "the file's magic", found, wanted }));
         }
-        let version = reader.u32_le()?;
-        if !versions.contains(&version) {
-            let wanted = versions.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
-            let defect = Defect::Value { what: "the format version", found: version.to_string(), wanted };
-            return Err(reader.error_at(4, defect));
-        }
+        reader.expect_u32_le("the format version", version.into())?;
         let count = reader.u32_le()?;
         reader.enter(TABLE);
         // Grows with the sections that are really there: each takes 12 bytes of the file at least.
@@ -48,7 +44,7 @@ impl<'a> BinFile<'a> {
             sections.push(Section { kind, offset, bytes: reader.take(length)? });
         }
         reader.finish()?;
-        Ok(Self { version, sections, length: bytes.len() as u64 })
+        Ok(Self { sections, length: bytes.len() as u64 })
     }
 
     /// The section of this type, which must be there exactly once. `name` is for messages.
@@ -86,7 +82,7 @@ mod tests {
     }
 
     fn parse(bytes: &[u8]) -> Result<BinFile<'_>, FormatError> {
-        BinFile::parse(bytes, b"test", &[1])
+        BinFile::parse(bytes, b"test", 1)
     }
 
     #[test]
@@ -125,7 +121,8 @@ mod tests {
         let error = parsed.section(3, "three").err().unwrap();
         assert_eq!(error.place(), Some(("three", bytes.len() as u64, &Defect::Missing)));
         bytes[4] = 2;
-        assert!(matches!(parse(&bytes).err().unwrap().place(), Some((HEADER, 4, Defect::Value { .. }))));
+        let version = Defect::Count { what: "the format version", found: 2, wanted: 1 };
+        assert_eq!(parse(&bytes).err().unwrap().place(), Some((HEADER, 4, &version)));
         bytes[0] = b'T';
         assert!(matches!(parse(&bytes).err().unwrap().place(), Some((HEADER, 0, Defect::Value { .. }))));
     }

@@ -6,7 +6,7 @@ pub fn parse<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let digits = text.as_bytes();
     let canonical = digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || digits.first() > Some(&b'0'));
     // 8 bits hold 2.4 digits: longer texts do not fit, however long they are.
-    if !canonical || digits.len() > BYTES * 5 / 2 {
+    if !canonical || digits.len() > (BYTES * 5).div_ceil(2) {
         return None;
     }
     let mut out = [0u8; BYTES];
@@ -49,6 +49,7 @@ mod tests {
     fn edges() {
         assert_eq!(parse::<2>("0"), Some([0, 0]));
         assert_eq!(parse::<2>("65535"), Some([255, 255]));
+        assert_eq!((parse::<1>("255"), parse::<1>("256")), (Some([255]), None));
         assert_eq!(format(&[255, 255]), "65535");
         assert_eq!(format(&[0, 0]), "0");
         assert_eq!(format(&[]), "0");

@@ -68,7 +68,7 @@ pub fn open_vk(path: &Path) -> Result<VerifyingKey, FormatError> {
 
 /// The file's sections; that they are a Groth16 key's.
 fn container(bytes: &[u8]) -> Result<BinFile<'_>, FormatError> {
-    let file = BinFile::parse(bytes, b"zkey", &[1])?;
+    let file = BinFile::parse(bytes, b"zkey", 1)?;
     let mut protocol = file.section(1, PROTOCOL)?;
     protocol.expect_u32_le("the protocol", 1)?;
     protocol.finish()?;

@@ -228,7 +228,7 @@ fn file_header() {
     let open = |bytes: Vec<u8>| zkey::open(zkey.scratch.holding(&bytes));
     let defect = value("the file's magic", "wtns", "zkey");
     assert_refused("magic", open(with(&bytes, 0, b"wtns")), "file header", 0, defect);
-    let defect = value("the format version", "2", "1");
+    let defect = Defect::Count { what: "the format version", found: 2, wanted: 1 };
     assert_refused("version", open(with(&bytes, 4, &[2])), "file header", 4, defect);
     let (section, defect) = ("section table", Defect::Trailing { found: 25 });
     assert_refused("count", open(with(&bytes, 8, &[9])), section, bytes.len() - 25, defect);
