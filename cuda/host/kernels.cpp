@@ -7,6 +7,7 @@
 #include "../ntt.cu"
 #include "../points.cu"
 #include "../spmv.cu"
+#include "../unpack.cu"
 
 namespace {
 
@@ -58,6 +59,7 @@ const Kernel KERNELS[] = {
     KERNEL(spmv, cuzk_spmv_short_rows, Evaluation),
     KERNEL(spmv, cuzk_spmv_segments, Evaluation),
     KERNEL(spmv, cuzk_spmv_long_rows, Evaluation),
+    KERNEL(unpack, cuzk_unpack_blocks, Unpack),
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ pub mod queue;
 pub mod quotient;
 pub mod space;
 pub mod spmv;
+pub mod unpack;
 
 #[cfg(feature = "cuda")]
 pub mod arena;

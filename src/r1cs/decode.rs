@@ -11,7 +11,7 @@ use std::io;
 const VALUES_PER_TASK: usize = 512;
 
 /// The bytes of an encoded witness, which another process may change while they are read.
-pub trait WitnessBytes: Sync {
+pub trait WitnessBytes {
     /// How many there are.
     fn length(&self) -> usize;
     /// Copies bytes, as they are now, from `offset` on into private memory.
@@ -33,7 +33,11 @@ impl WitnessBytes for &[u8] {
 }
 
 /// A copy whose failure is the witness's.
-pub(super) fn copy(source: &dyn WitnessBytes, offset: usize, into: &mut [u8]) -> Result<(), WitnessError> {
+pub(super) fn copy(
+    source: &(impl WitnessBytes + ?Sized),
+    offset: usize,
+    into: &mut [u8],
+) -> Result<(), WitnessError> {
     source.copy(offset, into).map_err(|error| WitnessError::Unreadable { reason: error.to_string() })
 }
 
@@ -51,7 +55,7 @@ pub(super) fn copy(source: &dyn WitnessBytes, offset: usize, into: &mut [u8]) ->
 /// variables or is 0.
 pub fn decode_into(
     encoding: WitnessEncoding,
-    source: &dyn WitnessBytes,
+    source: &(dyn WitnessBytes + Sync),
     num_inputs: usize,
     out: &mut [Canonical],
 ) -> Result<(), WitnessError> {
@@ -75,7 +79,7 @@ pub fn decode_into(
 
 /// Values of 32 bytes each.
 fn decode_values(
-    source: &dyn WitnessBytes,
+    source: &(dyn WitnessBytes + Sync),
     out: &mut [Canonical],
     decode: impl Fn(&[u8; VALUE_BYTES]) -> Option<Canonical> + Sync,
 ) -> Result<(), WitnessError> {

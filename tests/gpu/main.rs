@@ -264,6 +264,13 @@ fn sums_over_g2() {
 
 #[path = "../kernels/proofs.rs"]
 mod proofs;
+#[path = "../kernels/unpacking.rs"]
+mod unpacking;
+
+#[test]
+fn packed_witnesses_are_unpacked() {
+    unpacking::unpacking(&Device::new(1 << 26), &[0, 1, 2, 3, 4]);
+}
 
 /// An arena of `memory` bytes, which several cases have one after the other.
 fn arena(memory: usize) -> proofs::Size {

@@ -160,6 +160,13 @@ fn sums_over_g2() {
 }
 
 mod proofs;
+mod unpacking;
+
+#[test]
+fn packed_witnesses_are_unpacked() {
+    unpacking::unpacking(&Host::new(false), &[0, 1, 2, 3, 4]);
+    unpacking::unpacking(&Host::new(true), &[3]);
+}
 
 /// Room for the roots of unity, 17 MB, and for any circuit of these tests.
 const ARENA: proofs::Size = proofs::Size { memory: 24 << 20, multiprocessors: 1 };

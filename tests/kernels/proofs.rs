@@ -1,7 +1,7 @@
 //! What every device must do: whole proofs, equal byte for byte to the CPU prover's. Run on the emulation and
 //! on devices.
 #[path = "../support/circuits.rs"]
-mod circuits;
+pub mod circuits;
 
 use crate::properties::{Backend, minus_one, scalars};
 use circuits::{canonical, montgomery, packed};
@@ -17,7 +17,7 @@ use cuzk::{
         CpuProver, HBasis, PreparedVerifyingKey, Proof, ProvingKey, Query, Randomness, Stage, Timeline,
         setup::insecure_setup,
     },
-    r1cs::{Circuit, CircuitBuilder, WitnessEncoding, WitnessError},
+    r1cs::{Circuit, CircuitBuilder, WitnessEncoding, WitnessError, decode_into},
 };
 use std::path::{Path, PathBuf};
 
@@ -291,6 +291,16 @@ pub fn refusals(queue: &(impl Backend + Queue), size: Size) {
         let error = prove(encoding, &good[..good.len() - 32]);
         assert_eq!(error, WitnessError::Length { found, wanted: found + 32 });
     }
+    let mut packed_bad = packed(&case.z, case.circuit.num_inputs());
+    let last = packed_bad.len() - 1;
+    packed_bad[last] ^= 0xff;
+    assert_eq!(prove(WitnessEncoding::Packed, &packed_bad), host_refusal(&case, &packed_bad));
+    // z_0 follows the auxiliary variables, as a bit of the only block's second bitmap.
+    let mut not_one = packed(&case.z, case.circuit.num_inputs());
+    let num_aux = case.circuit.num_aux();
+    assert!(case.z.len() <= 256);
+    not_one[96 + 32 + num_aux / 8] ^= 1 << (num_aux % 8);
+    assert_eq!(prove(WitnessEncoding::Packed, &not_one), WitnessError::FirstNotOne);
     for (encoding, witness) in [
         (WitnessEncoding::Canonical, good),
         (WitnessEncoding::Montgomery, montgomery(&case.z)),
@@ -298,6 +308,12 @@ pub fn refusals(queue: &(impl Backend + Queue), size: Size) {
     ] {
         case.compare(queue, &loaded, encoding, &witness, "after");
     }
+}
+
+/// What the host's decoder says of a packed witness.
+fn host_refusal(case: &Case, witness: &[u8]) -> WitnessError {
+    let mut z = vec![Canonical::ZERO; case.z.len()];
+    decode_into(WitnessEncoding::Packed, &witness, case.circuit.num_inputs(), &mut z).unwrap_err()
 }
 
 /// Nothing that follows from the witness is left, after a proof and after a refusal.

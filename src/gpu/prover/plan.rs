@@ -16,6 +16,7 @@ use crate::{
         spmv::{LongRow, Segment},
     },
     groth16::HBasis,
+    r1cs::packed,
 };
 
 /// Encoded points that are copied and decoded at a time while a key is loaded.
@@ -98,6 +99,8 @@ pub struct ProofPlan {
     /// While the key is loaded.
     pub(super) staging: Slot,
     pub(super) z: Slot,
+    /// A packed witness, until it is unpacked.
+    pub(super) packed: Slot,
     /// a, b and c.
     pub(super) evaluations: [Slot; 3],
     pub(super) h: QueryPlan<G1>,
@@ -203,6 +206,8 @@ impl ProofPlan {
 
         let z = layout.transient::<Canonical>("witness", shape.variables)?;
         let after_z = layout.end;
+        let packed = layout.transient::<u8>("packed witness", packed_bytes(shape)?)?;
+        layout.release(packed, after_z);
         // The quotient comes first: it stays when the other two go. It lies in c, or in b.
         let domain = shape.domain();
         let first = layout.transient::<Canonical>("quotient", domain)?;
@@ -235,6 +240,7 @@ impl ProofPlan {
             bad,
             staging,
             z,
+            packed,
             evaluations,
             h,
             l,
@@ -272,6 +278,16 @@ impl ProofPlan {
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
+}
+
+/// The most bytes that a packed witness takes.
+fn packed_bytes(shape: &ProofShape) -> Result<u64, GpuError> {
+    let count = |n: u64| usize::try_from(n).ok();
+    let most = count(shape.inputs)
+        .zip(count(shape.variables - shape.inputs))
+        .and_then(|(inputs, aux)| packed::max_bytes(inputs, aux));
+    let (found, wanted) = (shape.variables, u64::MAX / 33);
+    most.map(|bytes| bytes as u64).ok_or(GpuError::TooLarge { what: "variables", found, wanted })
 }
 
 /// The dry run.

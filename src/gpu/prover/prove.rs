@@ -14,18 +14,17 @@ use crate::{
         queue::Queue,
         quotient::{self, Buffers},
         space::Space,
-        spmv,
+        spmv, unpack,
     },
     groth16::{
         HBasis, KeyError, Proof, ProvingKey, Randomness, Stage, Sums, Timeline, timeline::StageRunner,
     },
-    r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError, decode_into},
+    r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError},
 };
 use zeroize::Zeroizing;
 
 /// Bytes of a witness that are copied at a time.
 const WITNESS_PIECE: usize = 1 << 22;
-const VALUE_BYTES: usize = size_of::<Canonical>();
 
 /// A proof to be made.
 pub struct ProofJob<'a> {
@@ -127,10 +126,13 @@ impl Loaded {
         let mut work = Work { queue, space, bad, cancel };
 
         let z = work.space.claim::<Canonical>(plan.z, shape.variables)?;
+        let packed = work.space.claim::<u8>(plan.packed, plan.packed.num_bytes())?;
         // SAFETY: the caller's promise, here and below: the arena's memory is this proof's, and its parts
         // are as long as the plan made them, for this circuit and key.
-        let inputs = stages
-            .run(Stage::Copy, || unsafe { work.witness(encoding, witness, shape.inputs as usize, z) })?;
+        let inputs = stages.run(Stage::Copy, || unsafe {
+            work.witness(encoding, witness, shape.inputs as usize, packed, z)
+        })?;
+        work.space.release(plan.packed);
         let domain = shape.domain();
         let [a, b, c] = plan.evaluations;
         let quotient_slot = match shape.h_basis {
@@ -208,42 +210,49 @@ struct Work<'a, Q> {
 }
 
 impl<Q: Queue> Work<'_, Q> {
-    /// Copies the witness to `z`, checks it and makes it canonical. Returns the public inputs, as they
-    /// are on the device.
+    /// Copies the witness to `z`, by way of `packed` where it has to be unpacked, checks it and makes it
+    /// canonical. Returns the public inputs, as they are on the device.
     ///
     /// # Safety
-    /// `z` is this proof's.
+    /// `z` and `packed` are this proof's.
     unsafe fn witness(
         &self,
         encoding: WitnessEncoding,
         witness: &dyn WitnessBytes,
         num_inputs: usize,
+        packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
     ) -> Result<Vec<Canonical>, DeviceError> {
-        if encoding == WitnessEncoding::Packed {
-            // Its blocks are unpacked here: the kernels read whole values.
-            let mut values = Zeroizing::new(vec![Canonical::ZERO; z.len()]);
-            decode_into(encoding, witness, num_inputs, &mut values)?;
-            // SAFETY: the caller's promise.
-            unsafe { self.queue.upload(z, &values) }?;
-            return Ok(values.get(1..num_inputs).unwrap_or_default().to_vec());
-        }
         // SAFETY: the caller's promise, in all of the rest.
         unsafe {
-            self.copy_values(witness, z)?;
-            self.queue.upload(self.bad, &[u64::MAX])?;
-            field::check(self.queue, z, self.bad)?;
-            let bad = self.queue.download(self.bad)?.first().copied().filter(|&index| index != u64::MAX);
+            let fault = match encoding {
+                WitnessEncoding::Packed => self.unpack(witness, num_inputs, packed, z)?,
+                WitnessEncoding::Canonical | WitnessEncoding::Montgomery => {
+                    let (found, wanted) = (witness.length() as u64, z.num_bytes() as u64);
+                    if found != wanted {
+                        return Err(WitnessError::Length { found, wanted }.into());
+                    }
+                    self.copy(witness, DeviceSlice::from_raw(z.address(), z.num_bytes()))?;
+                    self.queue.upload(self.bad, &[u64::MAX])?;
+                    field::check(self.queue, z, self.bad)?;
+                    self.found_bad()?.map(|index| WitnessError::NotCanonical { index })
+                }
+            };
             if encoding == WitnessEncoding::Montgomery {
                 field::from_montgomery(self.queue, z)?;
             }
             // The lowest index is told first, as by the host's decoder.
             let inputs = limbs(self.queue, part(z, 0..num_inputs)?)?;
-            if bad != Some(0) && inputs.first() != Some(&Canonical::ONE.limbs()) {
+            let first_is_lowest = match &fault {
+                None => true,
+                Some(WitnessError::NotCanonical { index }) => *index > 0,
+                Some(_) => false,
+            };
+            if first_is_lowest && inputs.first() != Some(&Canonical::ONE.limbs()) {
                 return Err(WitnessError::FirstNotOne.into());
             }
-            if let Some(index) = bad {
-                return Err(WitnessError::NotCanonical { index }.into());
+            if let Some(fault) = fault {
+                return Err(fault.into());
             }
             let mut public = Vec::with_capacity(num_inputs);
             for (index, value) in inputs.into_iter().enumerate().skip(1) {
@@ -254,27 +263,50 @@ impl<Q: Queue> Work<'_, Q> {
         }
     }
 
+    /// Copies a packed witness and unpacks it to `z`; gives what is wrong with it.
+    ///
     /// # Safety
     /// As for [`Self::witness`].
-    unsafe fn copy_values(
+    unsafe fn unpack(
         &self,
         witness: &dyn WitnessBytes,
+        num_inputs: usize,
+        packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
-    ) -> Result<(), DeviceError> {
-        let (found, wanted) = (witness.length(), z.num_bytes());
-        if found != wanted {
-            return Err(WitnessError::Length { found: found as u64, wanted: wanted as u64 }.into());
+    ) -> Result<Option<WitnessError>, DeviceError> {
+        if witness.length() > packed.len() {
+            let (found, wanted) = (witness.length() as u64, packed.len() as u64);
+            return Err(WitnessError::Length { found, wanted }.into());
         }
-        let mut piece = Zeroizing::new(vec![0; wanted.min(WITNESS_PIECE)]);
+        let encoded = part(packed, 0..witness.length())?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy(witness, encoded)?;
+            Ok(unpack::unpack(self.queue, encoded, num_inputs, z, self.bad)?)
+        }
+    }
+
+    /// What a check on the device has left as the least index of something bad.
+    fn found_bad(&self) -> Result<Option<u64>, GpuError> {
+        // SAFETY: the plan's place for one index, which is this proof's.
+        let found = unsafe { self.queue.download(self.bad) }?;
+        Ok(found.first().copied().filter(|&index| index != u64::MAX))
+    }
+
+    /// Copies all of a witness's bytes, which are as many as the target's.
+    ///
+    /// # Safety
+    /// As for [`Self::witness`].
+    unsafe fn copy(&self, witness: &dyn WitnessBytes, target: DeviceSlice<u8>) -> Result<(), DeviceError> {
+        let mut piece = Zeroizing::new(vec![0; target.len().min(WITNESS_PIECE)]);
         let mut first = 0;
-        while first < wanted {
+        while first < target.len() {
             self.cancel.check()?;
-            let bytes = &mut piece[..(wanted - first).min(WITNESS_PIECE)];
+            let bytes = &mut piece[..(target.len() - first).min(WITNESS_PIECE)];
             let copied = witness.copy(first, bytes);
             copied.map_err(|error| WitnessError::Unreadable { reason: error.to_string() })?;
-            let values = part(z, first / VALUE_BYTES..(first + bytes.len()) / VALUE_BYTES)?;
-            // SAFETY: the caller's promise; the part holds as many bytes.
-            unsafe { self.queue.upload(DeviceSlice::from_raw(values.address(), values.num_bytes()), bytes) }?;
+            // SAFETY: the caller's promise.
+            unsafe { self.queue.upload(part(target, first..first + bytes.len())?, bytes) }?;
             first += bytes.len();
         }
         Ok(())

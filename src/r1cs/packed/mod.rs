@@ -17,6 +17,8 @@ mod writer;
 
 #[cfg(feature = "prover")]
 pub(super) use reader::decode;
+#[cfg(feature = "prover")]
+pub(crate) use reader::{begin, check};
 pub use writer::PackedWriter;
 
 /// The first bytes of every packed witness.
@@ -84,10 +86,10 @@ pub enum PackedError {
 
 /// Where things lie in the encoding of so many values.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    blocks: usize,
+pub(crate) struct Layout {
+    pub(crate) blocks: usize,
     /// Where the first block begins.
-    first_block: usize,
+    pub(crate) first_block: usize,
     /// Bytes that no encoding exceeds.
     max_bytes: usize,
 }

@@ -16,18 +16,12 @@ use rayon::prelude::*;
 /// Decodes into `out`, which is z. The error is the one of the lowest index in z, after errors in header
 /// and directory; that z_0 is 1 is left to the caller.
 pub(in crate::r1cs) fn decode(
-    source: &dyn WitnessBytes,
+    source: &(dyn WitnessBytes + Sync),
     num_inputs: usize,
     out: &mut [Canonical],
 ) -> Result<(), WitnessError> {
     let num_aux = out.len() - num_inputs;
-    let length =
-        |wanted: usize| WitnessError::Length { found: source.length() as u64, wanted: wanted as u64 };
-    let layout = Layout::new(num_inputs, num_aux).ok_or_else(|| length(usize::MAX))?;
-    if source.length() < layout.first_block {
-        return Err(length(layout.first_block));
-    }
-    read_header(source, num_inputs, num_aux)?;
+    let layout = begin(source, num_inputs, num_aux)?;
     let directory = read_directory(source, layout)?;
     let block = |index: usize| Block { source, index, start: directory[index], end: directory[index + 1] };
 
@@ -52,6 +46,52 @@ pub(in crate::r1cs) fn decode(
         })
         .min_by_key(|failure| failure.index);
     match in_parallel.into_iter().chain(last).min_by_key(|failure| failure.index) {
+        None => Ok(()),
+        Some(failure) => Err(failure.error),
+    }
+}
+
+/// Checks length and header, and says where things lie.
+///
+/// # Errors
+/// [`WitnessError::Length`] where not even the directory fits or more is there than any encoding takes; those
+/// of the header.
+pub(crate) fn begin(
+    source: &dyn WitnessBytes,
+    num_inputs: usize,
+    num_aux: usize,
+) -> Result<Layout, WitnessError> {
+    let length =
+        |wanted: usize| WitnessError::Length { found: source.length() as u64, wanted: wanted as u64 };
+    let layout = Layout::new(num_inputs, num_aux).ok_or_else(|| length(usize::MAX))?;
+    if source.length() < layout.first_block {
+        return Err(length(layout.first_block));
+    }
+    if source.length() > layout.max_bytes {
+        return Err(length(layout.max_bytes));
+    }
+    read_header(source, num_inputs, num_aux)?;
+    Ok(layout)
+}
+
+/// What is wrong with an encoding, in little memory: the error that [`decode`] gives.
+pub(crate) fn check(
+    source: &dyn WitnessBytes,
+    num_inputs: usize,
+    num_aux: usize,
+) -> Result<(), WitnessError> {
+    let layout = begin(source, num_inputs, num_aux)?;
+    let directory = read_directory(source, layout)?;
+    let z_index = |y: usize| if y < num_aux { num_inputs + y } else { y - num_aux };
+    let mut left = num_inputs + num_aux;
+    let failures = (0..layout.blocks).filter_map(|index| {
+        let block = Block { source, index, start: directory[index], end: directory[index + 1] };
+        let mut values = [Canonical::ZERO; BLOCK_VALUES];
+        let values = &mut values[..left.min(BLOCK_VALUES)];
+        left -= values.len();
+        block.decode(values.iter_mut(), z_index).err()
+    });
+    match failures.min_by_key(|failure| failure.index) {
         None => Ok(()),
         Some(failure) => Err(failure.error),
     }
@@ -121,14 +161,14 @@ struct Failure {
 }
 
 /// A block whose offsets the directory's reader has checked.
-struct Block<'a> {
-    source: &'a dyn WitnessBytes,
+struct Block<'a, S: ?Sized> {
+    source: &'a S,
     index: usize,
     start: usize,
     end: usize,
 }
 
-impl Block<'_> {
+impl<S: WitnessBytes + ?Sized> Block<'_, S> {
     /// Decodes into `out`, which has as many places as the block has values.
     fn decode<'o>(
         &self,
