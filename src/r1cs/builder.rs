@@ -41,7 +41,7 @@ impl Interner {
         Ok(index)
     }
 
-    pub(crate) fn value(&self, index: u32) -> Fr {
+    fn value(&self, index: u32) -> Fr {
         self.values[index as usize]
     }
 
@@ -88,7 +88,7 @@ pub(crate) struct MatrixBuf {
 
 impl MatrixBuf {
     pub(crate) fn new() -> Self {
-        Self { offsets: OffsetsBuf::new(), columns: Vec::new(), indices: IndicesBuf::zeros(0) }
+        Self { offsets: OffsetsBuf::new(), columns: Vec::new(), indices: IndicesBuf::new() }
     }
 
     /// Appends a row, summing terms of one column and dropping zeros. Rows are ordered by the terms'
@@ -132,7 +132,7 @@ impl MatrixBuf {
 }
 
 /// Checks the numbers of variables: at least ONE, and columns that fit u32.
-pub(crate) fn check_shape(num_inputs: usize, num_aux: usize) -> Result<usize, CircuitError> {
+fn check_shape(num_inputs: usize, num_aux: usize) -> Result<usize, CircuitError> {
     if num_inputs == 0 {
         return Err(CircuitError::NoInputs);
     }

@@ -202,25 +202,4 @@ pub enum CircuitError {
         /// The most that 32 bits number.
         wanted: u64,
     },
-    /// An entry lies in a row that the matrix cannot have.
-    #[error("an entry of {matrix} is in row {found}, wanted one below {wanted}")]
-    Row {
-        /// 'A' or 'B'.
-        matrix: char,
-        /// The row named.
-        found: u64,
-        /// The first row that is too large.
-        wanted: u64,
-    },
-    /// The last rows are not the input rows z_i · 0 = 0.
-    #[error("row {row} is not the input row z_{input} · 0 = 0 that the last rows must be")]
-    InputRow {
-        /// The row, from 0.
-        row: u64,
-        /// The input whose row was wanted there.
-        input: u64,
-    },
-    /// Entries that were counted did not come again alike.
-    #[error("the entries changed between two readings")]
-    EntriesChanged,
 }

@@ -11,8 +11,6 @@ pub mod decode;
 #[cfg(feature = "prover")]
 pub mod density;
 #[cfg(feature = "prover")]
-pub mod entries;
-#[cfg(feature = "prover")]
 pub mod file;
 #[cfg(feature = "prover")]
 pub(crate) mod identity;
@@ -36,8 +34,6 @@ pub use circuit::{Circuit, CircuitError};
 pub use decode::{WitnessBytes, decode_into};
 #[cfg(feature = "prover")]
 pub use density::Density;
-#[cfg(feature = "prover")]
-pub use entries::{Entry, Side};
 #[cfg(feature = "prover")]
 pub use matrix::Matrix;
 pub use packed::PackedWriter;

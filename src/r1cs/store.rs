@@ -146,13 +146,6 @@ impl OffsetsBuf {
         }
     }
 
-    pub(crate) fn get(&self, i: usize) -> u64 {
-        match self {
-            Self::U32(v) => v[i].into(),
-            Self::U64(v) => v[i],
-        }
-    }
-
     /// Appends the end of the next row; `end` is not below the previous one.
     pub(crate) fn push(&mut self, end: u64) {
         match (&mut *self, u32::try_from(end)) {
@@ -187,47 +180,19 @@ pub(crate) enum IndicesBuf {
 }
 
 impl IndicesBuf {
-    /// `len` zeros.
-    pub(crate) fn zeros(len: usize) -> Self {
-        Self::U16(vec![0; len])
-    }
-
-    pub(crate) fn get(&self, i: usize) -> u32 {
-        match self {
-            Self::U16(v) => v[i].into(),
-            Self::U32(v) => v[i],
-        }
+    /// No indices yet.
+    pub(crate) fn new() -> Self {
+        Self::U16(Vec::new())
     }
 
     pub(crate) fn push(&mut self, index: u32) {
         match (&mut *self, u16::try_from(index)) {
             (Self::U16(v), Ok(index)) => v.push(index),
-            (Self::U16(v), Err(_)) => *self = Self::U32(Self::widen(v, Some(index))),
+            (Self::U16(v), Err(_)) => {
+                *self = Self::U32(v.iter().map(|&i| i.into()).chain([index]).collect());
+            }
             (Self::U32(v), _) => v.push(index),
         }
-    }
-
-    pub(crate) fn set(&mut self, i: usize, index: u32) {
-        match (&mut *self, u16::try_from(index)) {
-            (Self::U16(v), Ok(index)) => v[i] = index,
-            (Self::U16(v), Err(_)) => {
-                let mut wide = Self::widen(v, None);
-                wide[i] = index;
-                *self = Self::U32(wide);
-            }
-            (Self::U32(v), _) => v[i] = index,
-        }
-    }
-
-    pub(crate) fn truncate(&mut self, len: usize) {
-        match self {
-            Self::U16(v) => v.truncate(len),
-            Self::U32(v) => v.truncate(len),
-        }
-    }
-
-    fn widen(narrow: &[u16], next: Option<u32>) -> Vec<u32> {
-        narrow.iter().map(|&i| i.into()).chain(next).collect()
     }
 
     /// Calls `seen` with every index, in parallel.
@@ -288,10 +253,8 @@ mod tests {
     fn indices_are_as_wide_as_the_table_wants() {
         let identity: Vec<u32> = (0..70_000).collect();
         let indices = |last: u32| {
-            let mut indices = IndicesBuf::zeros(2);
-            indices.push(65_535);
-            indices.set(0, last);
-            indices.push(3);
+            let mut indices = IndicesBuf::new();
+            [0, 65_535, last, 3].into_iter().for_each(|index| indices.push(index));
             indices
         };
         for (last, table, wide) in [(5, 65_536, false), (65_535, 65_537, true), (65_536, 65_537, true)] {
@@ -300,7 +263,7 @@ mod tests {
                 Indices::U16(v) => v.iter().map(|&i| i.into()).collect(),
                 Indices::U32(v) => v.to_vec(),
             };
-            assert_eq!(values, [last, 0, 65_535, 3]);
+            assert_eq!(values, [0, 65_535, last, 3]);
             assert_eq!(matches!(frozen, Indices::U32(_)), wide, "table of {table}");
         }
         // A table that shrank below what its indices were made for narrows them.

@@ -3,7 +3,7 @@ use super::*;
 use crate::{
     algebra::{CancelToken, Canonical, Fr},
     r1cs::{
-        CircuitBuilder, Entry, Side,
+        CircuitBuilder,
         test_circuits::{circuit, circuits, dense_product},
     },
 };
@@ -39,11 +39,9 @@ fn sample() -> Circuit {
 }
 
 fn without_c() -> Circuit {
-    let entries = [(Side::A, 0, 1, 5), (Side::B, 0, 1, 6), (Side::A, 1, 0, 1)];
-    let entry = |(side, row, column, value): (Side, u32, u32, u64)| {
-        Ok::<_, crate::r1cs::CircuitError>(Entry { side, row, column, coefficient: Fr::from_u64(value) })
-    };
-    Circuit::from_entries(1, 1, 4, || entries.into_iter().map(entry)).unwrap()
+    let mut builder = CircuitBuilder::new(1, 1);
+    builder.constraint(&[(1, Fr::from_u64(5))], &[(1, Fr::from_u64(6))], &[]).unwrap();
+    builder.finish_without_c().unwrap()
 }
 
 fn wide_table() -> Circuit {
