@@ -2,7 +2,7 @@
 //! by their first bytes. The key's points are not validated here: see [`crate::formats::validated`].
 use super::CircuitDefinition;
 use crate::{
-    algebra::Fr,
+    algebra::{Fr, PointStore},
     files::open_regular,
     formats::{self, Defect, FormatError},
     groth16::{KeyError, ProvingKey},
@@ -157,6 +157,14 @@ impl Material {
         let checked = material.key.check_circuit(&material.circuit);
         checked.map_err(|source| MaterialError::Mismatch { path: key.to_owned(), source })?;
         Ok(material)
+    }
+
+    /// Bytes of the key file that stay mapped.
+    pub fn key_bytes(&self) -> u64 {
+        match &self.key.h {
+            PointStore::Mapped { map, .. } => map.len() as u64,
+            PointStore::Owned(_) => 0,
+        }
     }
 
     fn open_zkey(path: &Path) -> Result<Self, MaterialError> {

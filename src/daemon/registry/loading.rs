@@ -130,10 +130,12 @@ async fn attempt(
             .build()
             .map_err(|e| format!("the threads that load it cannot be started: {e}"))?;
         pool.install(|| {
-            let Material { circuit, key } =
-                Material::from_definition(&definition).map_err(|e| e.to_string())?;
+            let material = Material::from_definition(&definition).map_err(|e| e.to_string())?;
+            // The files may be others than those whose sizes were taken.
+            let keys = material.key_bytes();
+            let Material { circuit, key } = material;
             let exact = Demand {
-                keys: reservation.demand().keys,
+                keys,
                 circuits: circuit.num_bytes(),
                 headroom: headroom(&circuit, &key),
                 ..Demand::default()

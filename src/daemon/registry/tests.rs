@@ -231,6 +231,24 @@ async fn keys_and_circuits_are_charged_while_anyone_has_them() {
 }
 
 #[tokio::test]
+async fn a_key_is_charged_as_it_is_when_it_is_opened() {
+    let bench = Bench::new(1 << 30);
+    let key = bench.dir.path().join("key.zkey");
+    let mut bytes = fs::read(KEY).unwrap();
+    fs::write(&key, &bytes).unwrap();
+    bench.define("merkle", &format!("key = '{}'\npreload = false", key.display()));
+    bench.read();
+    // Then comes a section that no reader wants, of 1,000 bytes: type 99, after the ten there are.
+    bytes[8] += 1;
+    bytes.extend(99u32.to_le_bytes());
+    bytes.extend(1000u64.to_le_bytes());
+    bytes.extend([0; 1000]);
+    fs::write(&key, &bytes).unwrap();
+    let _loaded = bench.registry.get("merkle").await.unwrap();
+    assert_eq!(bench.budget.usage().keys, bytes.len() as u64);
+}
+
+#[tokio::test]
 async fn a_circuit_larger_than_the_budget_is_refused_with_the_figures() {
     for budget in [1 << 20, (1 << 20) + (1 << 20)] {
         let bench = Bench::new(budget);
