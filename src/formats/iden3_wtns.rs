@@ -107,6 +107,20 @@ impl Wtns {
         FormatError::malformed(HEADER, self.structure.number_offset as u64, defect).in_file(&self.path)
     }
 
+    /// The whole witness of a circuit with so many variables; every value is below r, and the first is 1.
+    ///
+    /// # Errors
+    /// As [`Self::write_into`].
+    pub fn read_whole(&self, num_variables: usize) -> Result<Vec<Canonical>, FormatError> {
+        if self.num_values() != num_variables {
+            return Err(self.wrong_number(num_variables as u64));
+        }
+        match self.values().first() {
+            Some(value) if *value != ONE_BYTES => Err(self.refused(0, value, &WitnessError::FirstNotOne)),
+            _ => self.read(0..num_variables),
+        }
+    }
+
     /// A value that no witness has at its place.
     fn refused(&self, index: usize, value: &[u8; VALUE_BYTES], error: &WitnessError) -> FormatError {
         let offset = (self.structure.offset + index * VALUE_BYTES) as u64;
@@ -139,16 +153,13 @@ fn parse(bytes: &[u8]) -> Result<Structure, FormatError> {
     Ok(Structure { number_offset: place as usize, offset: offset as usize, len: count as usize })
 }
 
-/// Reads a whole witness; every value is below r, and the first is 1.
+/// Reads a whole witness of any number of values; every value is below r, and the first is 1.
 ///
 /// # Errors
 /// [`FormatError`] at the first thing that is wrong.
 pub fn read(path: &Path) -> Result<Vec<Canonical>, FormatError> {
     let file = Wtns::open(path)?;
-    match file.values().first() {
-        Some(value) if *value != ONE_BYTES => Err(file.refused(0, value, &WitnessError::FirstNotOne)),
-        _ => file.read(0..file.num_values()),
-    }
+    file.read_whole(file.num_values())
 }
 
 /// Writes a witness; the file is whole or not there.
@@ -231,6 +242,8 @@ mod tests {
         assert_eq!(place(&error), wrong_number(1681));
         assert_eq!(place(&file.read(1..1683).unwrap_err()), wrong_number(1683));
         assert_eq!(file.read(1682..1682).unwrap(), []);
+        assert_eq!(place(&file.read_whole(1681).unwrap_err()), wrong_number(1681));
+        assert_eq!(file.read_whole(1682).unwrap(), read(&fixture()).unwrap());
     }
 
     #[test]

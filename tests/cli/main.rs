@@ -10,3 +10,4 @@ mod proofs;
 mod service;
 mod support;
 mod tour;
+mod witnesses;

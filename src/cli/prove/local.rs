@@ -7,10 +7,9 @@ use crate::{
     algebra::{CancelToken, Canonical},
     catalog::Material,
     cli::{Exit, Failure, Output, circuit::validate, output::hex},
-    formats::iden3_wtns,
+    formats::iden3_wtns::Wtns,
     groth16::{
-        CpuProver, PreparedVerifyingKey, ProveError, Randomness, Stage, Timeline, VerifiedProof,
-        verifier::VerifyError,
+        CpuProver, PreparedVerifyingKey, Randomness, Stage, Timeline, VerifiedProof, verifier::VerifyError,
     },
     r1cs::Circuit,
 };
@@ -49,17 +48,14 @@ impl Local {
 
     fn partition(&self, path: &Path, output: Output) -> Result<ProvedPartition, Failure> {
         let Material { circuit, key } = &self.material;
-        let z = iden3_wtns::read(path)?;
+        let z = Wtns::open(path)?.read_whole(circuit.num_variables())?;
         let randomness = Randomness::from_os().map_err(Failure::internal)?;
         let mut timeline = Timeline::new();
         let progress = output.spinner("proving");
         let mut on_stage = |stage: Stage| progress.set_message(stage.name());
         let proof =
             CpuProver::prove(circuit, key, &z, randomness, &CancelToken::new(), &mut timeline, &mut on_stage)
-                .map_err(|error| match error {
-                    ProveError::Length { .. } | ProveError::FirstNotOne => Failure::at(path)(error),
-                    _ => Failure::internal(error),
-                })?;
+                .map_err(Failure::internal)?;
         let inputs = z[1..circuit.num_inputs()].to_vec();
         let began = Instant::now();
         on_stage(Stage::Verify);
