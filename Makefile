@@ -48,6 +48,7 @@ docs: ## man pages, shell completions and the library's documentation, under tar
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz
+	@cargo run --quiet --manifest-path fuzz/Cargo.toml --example seeds -- fuzz/corpus
 	@targets=$$(cargo +nightly fuzz list); for target in $$targets; do \
 		mkdir -p "fuzz/corpus/$$target"; \
 		cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" tests/fixtures/circom -- \

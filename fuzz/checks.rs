@@ -1,8 +1,8 @@
 //! What must hold for any bytes that come from a peer or a file: no panic, no memory in proportion to
 //! a length that is only claimed, and whatever is accepted means the same after it has been written again.
 //!
-//! One function per kind of input. The fuzz targets call them with what libFuzzer makes up, the test
-//! `damage` with real files that were changed a little.
+//! One function per kind of input; each says whether the bytes were accepted. The fuzz targets call them with
+//! what libFuzzer makes up, the test `damage` with real inputs that were changed a little.
 #[path = "../tests/support/circuits.rs"]
 pub mod circuits;
 
@@ -15,13 +15,19 @@ use cuzk::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     fs::File,
-    io::Write,
+    io::{self, Read, Write},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
+    thread,
 };
 
 /// Public inputs, ONE included, and auxiliary variables of the packed witnesses.
 pub const PACKED: (usize, usize) = (3, 1300);
+
+/// A path to an open file.
+fn path_of(file: &impl AsRawFd) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}
 
 /// Bytes as a file, for readers that map one.
 struct Memory(File);
@@ -34,11 +40,25 @@ impl Memory {
     }
 
     fn path(&self) -> PathBuf {
-        Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string())
+        path_of(&self.0)
     }
 }
 
-/// The circuit of the `.params` in the corpus: x·x = y, y public.
+/// What `write` writes to the path that it gets, a pipe's.
+pub fn written(write: impl FnOnce(&Path)) -> Vec<u8> {
+    let (mut reader, writer) = io::pipe().expect("a pipe is to be had");
+    thread::scope(|scope| {
+        let bytes = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        write(&path_of(&writer));
+        drop(writer);
+        bytes.join().expect("reading does not panic").expect("a pipe is readable")
+    })
+}
+
+/// The circuit of the `.params` samples: x·x = y, y public.
 pub fn square() -> Circuit {
     let mut builder = CircuitBuilder::new(2, 1);
     let [y, x] = [[(1, Fr::ONE)], [(2, Fr::ONE)]];
@@ -47,95 +67,121 @@ pub fn square() -> Circuit {
 }
 
 /// A request's packet.
-pub fn request(bytes: &[u8]) {
-    if let Ok(request) = Request::decode(bytes) {
-        assert_eq!(Request::decode(&request.encode()).as_ref(), Ok(&request));
-    }
+pub fn request(bytes: &[u8]) -> bool {
+    let Ok(request) = Request::decode(bytes) else { return false };
+    assert_eq!(Request::decode(&request.encode()).as_ref(), Ok(&request));
+    true
 }
 
 /// A reply's packet.
-pub fn reply(bytes: &[u8]) {
-    if let Ok(reply) = Reply::decode(bytes) {
-        assert_eq!(Reply::decode(&reply.encode()).as_ref(), Ok(&reply));
-    }
+pub fn reply(bytes: &[u8]) -> bool {
+    let Ok(reply) = Reply::decode(bytes) else { return false };
+    assert_eq!(Reply::decode(&reply.encode()).as_ref(), Ok(&reply));
+    true
 }
 
 /// bellman's parameters.
-pub fn params(bytes: &[u8]) {
+pub fn params(bytes: &[u8]) -> bool {
     let (file, circuit) = (Memory::new(bytes), square());
-    let Ok(key) = bellman::open_params(&file.path(), &circuit) else { return };
+    let Ok(key) = bellman::open_params(&file.path(), &circuit) else { return false };
     key.check_shape(&circuit).expect("the reader held it against the circuit");
-    let _ = validate_key(&key, None, &|_, _| ());
+    if validate_key(&key, None, &|_, _| ()).is_err() {
+        return false;
+    }
+    let again = written(|path| bellman::write_params(&key, path).expect("what was read is written"));
+    assert!(bytes.starts_with(&again), "what follows the key is not read, the key is the same");
+    true
 }
 
 /// bellman's verifying key.
-pub fn vk(bytes: &[u8]) {
-    if let Ok(vk) = bellman::read_vk(bytes) {
-        let written = bellman::write_vk(&vk).expect("what was read is written");
-        assert_eq!(bellman::read_vk(&written).expect("what was written is read"), vk);
-    }
+pub fn vk(bytes: &[u8]) -> bool {
+    let Ok(vk) = bellman::read_vk(bytes) else { return false };
+    let again = bellman::write_vk(&vk).expect("what was read is written");
+    assert!(bytes.starts_with(&again), "what follows the key is not read, the key is the same");
+    true
 }
 
 /// snarkjs' key.
-pub fn zkey(bytes: &[u8]) {
+pub fn zkey(bytes: &[u8]) -> bool {
     let file = Memory::new(bytes);
-    let _ = zkey::open_vk(&file.path());
-    if let Ok((key, circuit)) = zkey::open(&file.path()) {
-        key.check_shape(&circuit).expect("key and circuit come from one file");
-        let _ = validate_key(&key, None, &|_, _| ());
-    }
+    let vk = zkey::open_vk(&file.path());
+    let Ok((key, circuit)) = zkey::open(&file.path()) else { return false };
+    assert_eq!(vk.expect("it is part of the key"), key.vk);
+    key.check_shape(&circuit).expect("key and circuit come from one file");
+    compiled(&circuit);
+    validate_key(&key, None, &|_, _| ()).is_ok()
 }
 
 /// iden3's circuit.
-pub fn r1cs(bytes: &[u8]) {
-    if let Ok(circuit) = iden3_r1cs::parse(bytes) {
-        let z = vec![Canonical::ONE; circuit.num_variables()];
-        circuit.first_unsatisfied(&z);
-    }
+pub fn r1cs(bytes: &[u8]) -> bool {
+    let Ok(circuit) = iden3_r1cs::parse(bytes) else { return false };
+    compiled(&circuit);
+    true
 }
 
 /// iden3's witness.
-pub fn wtns(bytes: &[u8]) {
+pub fn wtns(bytes: &[u8]) -> bool {
     let file = Memory::new(bytes);
-    if let Ok(values) = iden3_wtns::read(&file.path()) {
-        assert_eq!(values.first(), Some(&Canonical::ONE));
-    }
+    let Ok(z) = iden3_wtns::read(&file.path()) else { return false };
+    assert_eq!(z.first(), Some(&Canonical::ONE));
+    let again = Memory::new(&written(|path| iden3_wtns::write(&z, path).expect("what was read is written")));
+    assert_eq!(iden3_wtns::read(&again.path()).expect("what was written is read"), z);
+    true
 }
 
 /// A compiled circuit.
-pub fn cuzk(bytes: &[u8]) {
+pub fn cuzk(bytes: &[u8]) -> bool {
     let file = Memory::new(bytes);
-    if let Ok(circuit) = file::open(&file.path()) {
+    let Ok(circuit) = file::open(&file.path()) else { return false };
+    assert_eq!(compiled(&circuit), bytes, "equal circuits are equal files");
+    true
+}
+
+/// The bytes of a circuit's compiled file, which holds the same circuit; both evaluate.
+fn compiled(circuit: &Circuit) -> Vec<u8> {
+    let bytes = written(|path| file::write(circuit, path).expect("a circuit is written"));
+    let file = Memory::new(&bytes);
+    let opened = file::open(&file.path()).expect("what was written is read");
+    assert_eq!(opened.id(), circuit.id());
+    // A variable that no row mentions takes no byte of the file, but 32 of z.
+    if circuit.num_variables() <= 1 << 20 {
         let z = vec![Canonical::ONE; circuit.num_variables()];
-        circuit.first_unsatisfied(&z);
+        assert_eq!(opened.first_unsatisfied(&z), circuit.first_unsatisfied(&z));
     }
+    bytes
 }
 
 /// A packed witness of `PACKED` variables.
-pub fn packed(bytes: &[u8]) {
+pub fn packed(bytes: &[u8]) -> bool {
     let (inputs, aux) = PACKED;
     let mut z = vec![Canonical::ZERO; inputs + aux];
-    if decode_into(WitnessEncoding::Packed, &bytes, inputs, &mut z).is_ok() {
-        let written = circuits::packed(&z, inputs);
-        let mut again = vec![Canonical::ZERO; z.len()];
-        decode_into(WitnessEncoding::Packed, &&written[..], inputs, &mut again).expect("packed here");
-        assert_eq!(again, z);
+    if decode_into(WitnessEncoding::Packed, &bytes, inputs, &mut z).is_err() {
+        return false;
     }
+    let again = circuits::packed(&z, inputs);
+    let mut decoded = vec![Canonical::ZERO; z.len()];
+    decode_into(WitnessEncoding::Packed, &&again[..], inputs, &mut decoded).expect("packed here");
+    assert_eq!(decoded, z);
+    true
 }
 
 /// snarkjs' proofs, verifying keys and public inputs.
-pub fn json(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(proof) = snarkjs_json::proof_from_json(text) {
-        let again = snarkjs_json::proof_from_json(&snarkjs_json::proof_to_json(&proof));
-        assert_eq!(again.expect("what was written is read"), proof);
+pub fn json(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let proof = snarkjs_json::proof_from_json(text);
+    if let Ok(proof) = &proof {
+        let again = snarkjs_json::proof_from_json(&snarkjs_json::proof_to_json(proof));
+        assert_eq!(&again.expect("what was written is read"), proof);
     }
-    if let Ok(vk) = snarkjs_json::vk_from_json(text) {
-        let again = snarkjs_json::vk_from_json(&snarkjs_json::vk_to_json(&vk));
-        assert_eq!(again.expect("what was written is read"), vk);
+    let vk = snarkjs_json::vk_from_json(text);
+    if let Ok(vk) = &vk {
+        let again = snarkjs_json::vk_from_json(&snarkjs_json::vk_to_json(vk));
+        assert_eq!(&again.expect("what was written is read"), vk);
     }
-    if let Ok(public) = snarkjs_json::public_from_json(text) {
-        let again = snarkjs_json::public_from_json(&snarkjs_json::public_to_json(&public));
-        assert_eq!(again.expect("what was written is read"), public);
+    let public = snarkjs_json::public_from_json(text);
+    if let Ok(public) = &public {
+        let again = snarkjs_json::public_from_json(&snarkjs_json::public_to_json(public));
+        assert_eq!(&again.expect("what was written is read"), public);
     }
+    proof.is_ok() || vk.is_ok() || public.is_ok()
 }

@@ -3,26 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 #[path = "../../fuzz/checks.rs"]
 mod checks;
+#[path = "../../fuzz/samples.rs"]
+mod samples;
 
-use cuzk::{
-    algebra::{Canonical, Fr},
-    formats::bellman::write_params,
-    groth16::setup::insecure_setup,
-    proto::{
-        ContentId, ErrorCode, Hello, IdempotencyKey, Priority, ProtocolError, Reply, ReplyBody, Request,
-        RequestBody, Submit, WitnessSource,
-    },
-    r1cs::{WitnessEncoding, file},
-};
 use std::{fs, path::Path};
 
 /// Places at which a sample is changed and cut.
 const PLACES: usize = 150;
 
-/// Runs a check on `bytes` as they are and in many changed forms.
-fn damage(bytes: &[u8], check: impl Fn(&[u8])) {
-    check(bytes);
-    check(&[]);
+/// Runs a check on `bytes`, which it must accept, and on many changed forms of them.
+fn damage(bytes: &[u8], check: impl Fn(&[u8]) -> bool) {
+    assert!(check(bytes), "the sample is accepted as it is");
+    assert!(!check(&[]), "nothing is nothing");
     // Headers and tables lie at the start: every place there, and places all over the rest.
     let step = (bytes.len() / PLACES).max(1);
     let places = (0..bytes.len().min(PLACES)).chain((0..bytes.len()).step_by(step));
@@ -47,51 +39,16 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/circom").join(name)).unwrap()
 }
 
-/// What `write` puts into a file.
-fn written(write: impl FnOnce(&Path)) -> Vec<u8> {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    write(&path);
-    fs::read(path).unwrap()
-}
-
 #[test]
 fn packets() {
-    let submit = Submit {
-        key: IdempotencyKey::new(b"key").unwrap(),
-        circuit: "spend".into(),
-        circuit_id: Some(ContentId([3; 32])),
-        partition: 1,
-        partitions: 2,
-        priority: Priority::High,
-        encoding: WitnessEncoding::Packed,
-        witness: WitnessSource::Memfd { offset: 4096 },
-        length: 64,
-    };
-    for body in [
-        RequestBody::Hello(Hello { version: 1, client: "test".into() }),
-        RequestBody::Submit(submit),
-        RequestBody::Find(IdempotencyKey::new(b"key").unwrap()),
-        RequestBody::Status,
-        RequestBody::Abandon(3),
-    ] {
-        damage(&Request { id: 7, body }.encode(), checks::request);
-    }
-    for body in [
-        ReplyBody::Error(ProtocolError::new(ErrorCode::Busy, "later")),
-        ReplyBody::Circuits(Vec::new()),
-        ReplyBody::Released,
-        ReplyBody::Abandoned,
-    ] {
-        damage(&Reply { id: 7, body }.encode(), checks::reply);
-    }
+    samples::requests().iter().for_each(|bytes| damage(bytes, checks::request));
+    samples::replies().iter().for_each(|bytes| damage(bytes, checks::reply));
 }
 
 #[test]
 fn bellmans_files() {
-    let key = insecure_setup(&checks::square(), [7; 32]).unwrap();
-    damage(&written(|path| write_params(&key, path).unwrap()), checks::params);
-    damage(&cuzk::formats::bellman::write_vk(&key.vk).unwrap(), checks::vk);
+    damage(&samples::params(), checks::params);
+    damage(&samples::vk(), checks::vk);
 }
 
 #[test]
@@ -107,28 +64,21 @@ fn snarkjs_files() {
     }
     // Valid keys are checked point by point: fewer forms of it.
     let zkey = fixture("merkle.zkey");
+    assert!(checks::zkey(&zkey));
     for at in (0..600).step_by(4) {
         let mut changed = zkey.clone();
         changed[at..at + 4].fill(0xff);
         checks::zkey(&changed);
-        checks::zkey(&zkey[..at * zkey.len() / 600]);
+        assert!(!checks::zkey(&zkey[..at * zkey.len() / 600]));
     }
 }
 
 #[test]
 fn compiled_circuits() {
-    damage(&written(|path| file::write(&checks::square(), path).unwrap()), checks::cuzk);
+    samples::cuzk().iter().for_each(|bytes| damage(bytes, checks::cuzk));
 }
 
 #[test]
 fn packed_witnesses() {
-    let (inputs, aux) = checks::PACKED;
-    let value = |i: usize| match i % 7 {
-        0 => Fr::from_u64(1).to_canonical(),
-        1 | 2 => Canonical::ZERO,
-        3 => Fr::from_u64(i as u64).to_canonical(),
-        _ => (Fr::from_u64(i as u64 + 3) * Fr::from_u64(u64::MAX) * Fr::from_u64(u64::MAX)).to_canonical(),
-    };
-    let z: Vec<_> = (0..inputs + aux).map(value).collect();
-    damage(&checks::circuits::packed(&z, inputs), checks::packed);
+    damage(&samples::packed(), checks::packed);
 }
