@@ -74,26 +74,31 @@ fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
 
 /// The kernels: every `cuda/*.cu` becomes a fat binary that `src/gpu/kernels.rs` embeds.
 ///
-/// `nvcc` is $NVCC, or bin/nvcc under $CUDA_HOME or $CUDA_PATH, or the first on $PATH.
-/// $CUZK_CUDA_ARCHITECTURES lists what to compile for, as in `80,90`; without it all of [`ALL`], and PTX of
-/// the newest for devices to come. Everyday builds name the one device at hand: each architecture takes
-/// as long as the last.
+/// `nvcc` is $NVCC, or bin/nvcc under $CUDA_HOME or $CUDA_PATH, or the first on $PATH, or what
+/// `scripts/install-deps cuda` has fetched into target/cuda-toolkit; of CUDA 12 or later.
+/// $CUZK_CUDA_ARCHITECTURES lists what to compile for, as in `80,90`, and is taken as it is; without it all of
+/// [`ALL`] that the toolkit knows (a warning names the others), and PTX of the newest for devices to come.
+/// Everyday builds name the one device at hand: each architecture takes as long as the last.
 mod cuda {
     use std::fmt::Write as _;
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
     /// Architectures of a release.
-    const ALL: &str = "75,80,86,89,90,100,120";
+    const ALL: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
+    /// What `scripts/install-deps cuda` fetches, below the package's folder.
+    const FETCHED: &str = "target/cuda-toolkit/nvidia/cu13/bin/nvcc";
 
     pub fn compile() -> Result<(), String> {
         for variable in ["NVCC", "CUDA_HOME", "CUDA_PATH", "PATH", "CUZK_CUDA_ARCHITECTURES"] {
             println!("cargo:rerun-if-env-changed={variable}");
         }
         println!("cargo:rerun-if-changed=cuda");
-        let nvcc = nvcc();
+        let nvcc = nvcc().ok_or(
+            "there is no nvcc: not in $NVCC, $CUDA_HOME, $CUDA_PATH or $PATH; `scripts/install-deps cuda` fetches one",
+        )?;
         let toolkit = toolkit(&nvcc)?;
-        let architectures = architectures()?;
+        let architectures = architectures(&nvcc, &toolkit)?;
         let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
         let mut embedded = String::new();
         for source in sources(Path::new("cuda"))? {
@@ -109,38 +114,60 @@ mod cuda {
         std::fs::write(out.join("fatbins.rs"), embedded).map_err(|e| format!("writing fatbins.rs: {e}"))
     }
 
-    fn nvcc() -> PathBuf {
+    fn nvcc() -> Option<PathBuf> {
         if let Some(nvcc) = std::env::var_os("NVCC") {
-            return nvcc.into();
+            return Some(nvcc.into());
         }
-        ["CUDA_HOME", "CUDA_PATH"]
-            .iter()
-            .filter_map(|variable| Some(PathBuf::from(std::env::var_os(variable)?).join("bin/nvcc")))
-            .find(|nvcc| nvcc.exists())
-            .unwrap_or_else(|| "nvcc".into())
+        let toolkits = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os);
+        let toolkits = toolkits.map(|toolkit| PathBuf::from(toolkit).join("bin/nvcc"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let on_path: Vec<PathBuf> = std::env::split_paths(&path).map(|folder| folder.join("nvcc")).collect();
+        let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
+        toolkits.chain(on_path).chain([package.join(FETCHED)]).find(|nvcc| nvcc.is_file())
+    }
+
+    /// What nvcc prints.
+    fn ask(nvcc: &Path, option: &str) -> Result<String, String> {
+        let output = Command::new(nvcc).arg(option).output();
+        let output = output.map_err(|e| format!("running {} {option}: {e}", nvcc.display()))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Major.minor of the toolkit.
     fn toolkit(nvcc: &Path) -> Result<String, String> {
-        let output = Command::new(nvcc)
-            .arg("--version")
-            .output()
-            .map_err(|e| format!("running {} ($NVCC, $CUDA_HOME, $CUDA_PATH, $PATH): {e}", nvcc.display()))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.split("release ")
-            .nth(1)
-            .and_then(|rest| rest.split(',').next())
-            .map(str::to_owned)
-            .ok_or_else(|| format!("{} --version says no release: {text}", nvcc.display()))
+        let text = ask(nvcc, "--version")?;
+        let release = text.split("release ").nth(1).and_then(|rest| rest.split(',').next());
+        let release =
+            release.ok_or_else(|| format!("{} --version says no release: {text}", nvcc.display()))?;
+        let major: u32 = release.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+        if major < 12 {
+            return Err(format!("{} is of CUDA {release}, wanted 12.0 or later", nvcc.display()));
+        }
+        Ok(release.to_owned())
     }
 
-    fn architectures() -> Result<Vec<u32>, String> {
-        let list = std::env::var("CUZK_CUDA_ARCHITECTURES").unwrap_or_else(|_| ALL.into());
-        let parse =
-            |s: &str| s.trim().parse().map_err(|_| format!("CUZK_CUDA_ARCHITECTURES: {s:?} is no number"));
-        let mut numbers = list.split(',').map(parse).collect::<Result<Vec<u32>, _>>()?;
-        numbers.sort_unstable();
-        numbers.dedup();
+    fn architectures(nvcc: &Path, toolkit: &str) -> Result<Vec<u32>, String> {
+        if let Ok(list) = std::env::var("CUZK_CUDA_ARCHITECTURES") {
+            let parse = |s: &str| {
+                s.trim().parse().map_err(|_| format!("CUZK_CUDA_ARCHITECTURES: {s:?} is no number"))
+            };
+            let mut numbers = list.split(',').map(parse).collect::<Result<Vec<u32>, _>>()?;
+            numbers.sort_unstable();
+            numbers.dedup();
+            return Ok(numbers);
+        }
+        let known = ask(nvcc, "--list-gpu-arch")?;
+        let known: Vec<u32> =
+            known.lines().filter_map(|l| l.trim().strip_prefix("compute_")?.parse().ok()).collect();
+        let (numbers, unknown): (Vec<u32>, Vec<u32>) = ALL.into_iter().partition(|a| known.contains(a));
+        if numbers.is_empty() {
+            return Err(format!("{} --list-gpu-arch names none of {ALL:?}", nvcc.display()));
+        }
+        if !unknown.is_empty() {
+            println!(
+                "cargo:warning=CUDA {toolkit} compiles for {numbers:?} only: devices of {unknown:?} get no machine code"
+            );
+        }
         Ok(numbers)
     }
 
