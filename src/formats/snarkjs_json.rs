@@ -191,7 +191,9 @@ impl<'a> Document<'a> {
             let within = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
             let within = if error.is_eof() { part.len() } else { within.min(part.len()) };
             let offset = self.offset(part) + within as u64;
-            FormatError::malformed(section, offset, Defect::Json { found: error.to_string(), wanted })
+            // The parser quotes what it found, whole.
+            let found = shorten(&error.to_string());
+            FormatError::malformed(section, offset, Defect::Json { found, wanted })
         })
     }
 

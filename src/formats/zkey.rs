@@ -227,6 +227,19 @@ impl Record {
     }
 }
 
+/// The first terms of a row for a message, however many there are.
+fn print_terms(terms: &[(u32, Fr)]) -> String {
+    const SHOWN: usize = 2;
+    let print = |(variable, value): &(u32, Fr)| {
+        format!("{} at variable {variable}", hex(&value.to_canonical().to_le_bytes()))
+    };
+    match terms.len() {
+        0 => "0".to_owned(),
+        1..=SHOWN => terms.iter().map(print).collect::<Vec<_>>().join(", "),
+        len => format!("{} and {} more terms", print(&terms[0]), len - 1),
+    }
+}
+
 /// The circuit of the records. Its own constraints end where the input rows begin, which is the only
 /// trace of their number in the file.
 fn read_circuit(mut reader: Reader<'_>, header: &Header) -> Result<Circuit, FormatError> {
@@ -247,8 +260,8 @@ fn read_circuit(mut reader: Reader<'_>, header: &Header) -> Result<Circuit, Form
     order.par_sort_unstable();
     let rows = order.last().map_or(0, |(row, _)| u64::from(*row) + 1);
     let constraints = rows.checked_sub(header.num_inputs()).ok_or_else(|| {
-        let limit = header.num_inputs();
-        reader.error_at(first, Defect::Count { what: "the number of rows", found: rows, wanted: limit })
+        let (found, wanted) = (rows.to_string(), format!("at least {}, one per input", header.num_inputs()));
+        reader.error_at(first, Defect::Value { what: "the number of rows", found, wanted })
     })?;
     let wanted = rows.next_power_of_two();
     if u64::from(header.domain_size) != wanted {
@@ -278,7 +291,7 @@ fn read_circuit(mut reader: Reader<'_>, header: &Header) -> Result<Circuit, Form
                 place,
                 Defect::Value {
                     what: "the row of a public input",
-                    found: format!("row {row} with A = {a:?}, B = {b:?}"),
+                    found: format!("row {row} with A = {}, B = {}", print_terms(&a), print_terms(&b)),
                     wanted: format!("A = 1 at variable {} alone, B = 0", row - constraints),
                 },
             ));

@@ -48,6 +48,18 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn messages_are_short_whatever_the_text_holds() {
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    let vk = text("merkle.verification_key.json");
+    let of_field = json::vk_from_json(&replaced(&vk, "nPublic", "2", &long).0).err().unwrap();
+    let of_document = json::proof_from_json(&long).err().unwrap();
+    for error in [of_field, of_document] {
+        let message = error.to_string();
+        assert!(message.contains("xxx") && message.len() < 300, "{} bytes", message.len());
+    }
+}
+
+#[test]
 fn proofs() {
     let good = text("merkle.proof.json");
     let value =
