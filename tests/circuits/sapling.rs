@@ -5,7 +5,7 @@ use bls12_381::Scalar;
 use cuzk::{
     algebra::{Canonical, Fr},
     r1cs::{
-        Circuit, Matrix, PackedWriter, WitnessEncoding, decode_into, packed,
+        Circuit, Matrix, PackedWriter, WitnessEncoding, decode_into, file, packed,
         recorder::{record_bellman, write_bellman_witness},
     },
 };
@@ -97,17 +97,16 @@ fn figures(circuit: &Circuit) -> Figures {
     (circuit.num_constraints(), inputs, [counts[0][0], counts[0][1], counts[1][0], counts[1][1]])
 }
 
-/// The witness that the packing writer makes, unpacked.
-fn packed(circuit: &Circuit, instance: impl Synthesize<Scalar>) -> Vec<Canonical> {
+/// The witness that the packing writer makes, unpacked, and its packed length in bytes.
+fn packed(circuit: &Circuit, instance: impl Synthesize<Scalar>) -> (Vec<Canonical>, usize) {
     let (inputs, aux) = (circuit.num_inputs(), circuit.num_aux());
     let mut memory = vec![0; packed::max_bytes(inputs, aux).unwrap()];
     let mut writer = PackedWriter::from_slice(&mut memory, inputs, aux).unwrap();
     write_bellman_witness(instance, &mut writer).unwrap();
     let length = writer.finish().unwrap() as usize;
-    assert!(length < memory.len() * 7 / 10, "many of these values are bits: {length} bytes");
     let mut z = vec![Canonical::ZERO; inputs + aux];
     decode_into(WitnessEncoding::Packed, &&memory[..length], inputs, &mut z).unwrap();
-    z
+    (z, length)
 }
 
 fn check<C: Synthesize<Scalar> + Clone>(
@@ -126,7 +125,7 @@ fn check<C: Synthesize<Scalar> + Clone>(
         let z = synthesized.assignment();
         assert_eq!(crate::bellman::written(&circuit, instance.clone()), z, "round {round}");
         assert_eq!(circuit.first_unsatisfied(&z), None);
-        assert_eq!(packed(&circuit, instance), z, "packed, round {round}");
+        assert_eq!(packed(&circuit, instance).0, z, "packed, round {round}");
 
         // Every row that a changed value falsifies is known to the full synthesis; ours is the first.
         for _ in 0..3 {
@@ -146,6 +145,30 @@ fn spend() {
 #[test]
 fn output() {
     check(blank_output(), (7_827, 6, [6, 6_292, 1, 4_849]), random_output, 2);
+}
+
+/// The figures that docs/circuit-file.md and docs/packed-witness.md state.
+#[test]
+fn sizes_are_the_documented_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("circuit.cuzk");
+    // Entries of A, B and C, coefficients, and the file in hundredths of a MiB.
+    let compiled = |circuit: &Circuit| {
+        file::write(circuit, &path).unwrap();
+        let entries = [circuit.a().entries(), circuit.b().entries(), circuit.c().unwrap().entries()];
+        let hundredths = std::fs::metadata(&path).unwrap().len() as f64 * 100.0 / f64::from(1 << 20);
+        (entries, circuit.coefficients().len(), hundredths.round() as u64)
+    };
+    let (spend, output) = (record_bellman(blank_spend()).unwrap(), record_bellman(blank_output()).unwrap());
+    assert_eq!(compiled(&spend), ([258_359, 99_918, 205_741], 9_252, 464));
+    assert_eq!(compiled(&output), ([14_986, 8_522, 12_269], 6_160, 48));
+    // Of the canonical encoding, in percent; notes differ by one.
+    let rng = &mut StdRng::seed_from_u64(5);
+    let percent = |circuit: &Circuit, length: usize| {
+        (length as f64 * 100.0 / (32 * circuit.num_variables()) as f64).round() as u64
+    };
+    assert!(percent(&spend, packed(&spend, random_spend(rng)).1).abs_diff(30) <= 1);
+    assert!(percent(&output, packed(&output, random_output(rng)).1).abs_diff(65) <= 1);
 }
 
 #[test]
