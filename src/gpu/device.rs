@@ -1,16 +1,16 @@
 //! The devices of this machine, by what identifies them across restarts: UUID and PCI address.
-use super::{
-    GpuError,
-    driver::{cuda, initialise},
-};
+use super::GpuError;
+#[cfg(feature = "cuda")]
+use super::driver::{cuda, initialise};
+#[cfg(feature = "cuda")]
 use cudarc::driver::{result, sys};
-use std::fmt::Write as _;
+use std::fmt;
 
 /// What the driver says of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// The driver's number, which may change from start to start.
-    pub(super) ordinal: i32,
+    pub index: u32,
     /// The model.
     pub name: String,
     /// "GPU-" and the UUID, as `nvidia-smi -L` prints it.
@@ -45,10 +45,31 @@ impl DeviceInfo {
     }
 }
 
-/// All devices, in the driver's order. An error where there is no driver; empty where it has no device.
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} at {})", self.name, self.uuid, self.pci)
+    }
+}
+
+/// All devices, in the driver's order; none where the driver has no device.
+///
+/// # Errors
+/// [`GpuError::NotBuilt`] without feature `cuda`, [`GpuError::NoDriver`], [`GpuError::DriverTooOld`].
+#[cfg(feature = "cuda")]
 pub fn devices() -> Result<Vec<DeviceInfo>, GpuError> {
-    initialise()?;
+    match initialise() {
+        Err(GpuError::Driver { code, .. }) if code == sys::CUresult::CUDA_ERROR_NO_DEVICE as u32 => {
+            return Ok(Vec::new());
+        }
+        other => other?,
+    }
     (0..cuda!(result::device::get_count())?).map(describe).collect()
+}
+
+/// All devices: [`GpuError::NotBuilt`], as this build has no feature `cuda`.
+#[cfg(not(feature = "cuda"))]
+pub fn devices() -> Result<Vec<DeviceInfo>, GpuError> {
+    Err(GpuError::NotBuilt)
 }
 
 /// The device with this UUID or PCI address.
@@ -63,9 +84,11 @@ pub fn find(name: &str) -> Result<DeviceInfo, GpuError> {
     }
 }
 
-fn describe(ordinal: i32) -> Result<DeviceInfo, GpuError> {
+#[cfg(feature = "cuda")]
+fn describe(index: i32) -> Result<DeviceInfo, GpuError> {
+    use fmt::Write as _;
     use sys::CUdevice_attribute as Attribute;
-    let device = cuda!(result::device::get(ordinal))?;
+    let device = cuda!(result::device::get(index))?;
     let attribute = |which| {
         // SAFETY: a device of this machine.
         let value = cuda!(unsafe { result::device::get_attribute(device, which) })?;
@@ -83,7 +106,7 @@ fn describe(ordinal: i32) -> Result<DeviceInfo, GpuError> {
     let bus = attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
     let slot = attribute(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?;
     Ok(DeviceInfo {
-        ordinal,
+        index: index as u32,
         name: cuda!(result::device::get_name(device))?,
         uuid: text,
         pci: format!("{domain:04x}:{bus:02x}:{slot:02x}.0"),
@@ -105,7 +128,7 @@ mod tests {
     #[test]
     fn devices_answer_to_uuid_and_pci_address() {
         let device = DeviceInfo {
-            ordinal: 0,
+            index: 0,
             name: "NVIDIA H200".into(),
             uuid: "GPU-6f0a1b2c-3d4e-5f60-7182-93a4b5c6d7e8".into(),
             pci: "0000:1a:00.0".into(),

@@ -78,7 +78,7 @@ impl Context {
     pub fn open(info: &DeviceInfo) -> Result<Arc<Self>, GpuError> {
         initialise()?;
         check_architecture(info)?;
-        let device = cuda!(result::device::get(info.ordinal))?;
+        let device = cuda!(result::device::get(info.index as i32))?;
         // SAFETY: a device of this machine.
         let context = cuda!(unsafe { result::primary_ctx::retain(device) })?;
         let mut opened =
@@ -426,6 +426,8 @@ pub struct PinnedMapping {
 }
 // SAFETY: an address; nothing is dereferenced.
 unsafe impl Send for PinnedMapping {}
+// SAFETY: as above.
+unsafe impl Sync for PinnedMapping {}
 
 impl PinnedMapping {
     /// Pins `bytes` bytes at `address`, of a mapping that may be read-only.

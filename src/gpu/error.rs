@@ -20,6 +20,9 @@ pub enum GpuError {
         /// Where the call stands.
         line: u32,
     },
+    /// This build cannot use devices.
+    #[error("this build has no CUDA (feature `cuda`)")]
+    NotBuilt,
     /// There is no NVIDIA driver on this machine.
     #[error("the NVIDIA driver's library libcuda is not on this machine")]
     NoDriver,
@@ -105,4 +108,14 @@ pub enum GpuError {
         /// The limit.
         wanted: u64,
     },
+}
+
+/// The driver's number of CUDA_ERROR_OUT_OF_MEMORY.
+const OUT_OF_MEMORY: u32 = 2;
+
+impl GpuError {
+    /// Whether memory was lacking, a plan's or the driver's own.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory { .. } | Self::Driver { code: OUT_OF_MEMORY, .. })
+    }
 }

@@ -4,6 +4,7 @@
 //! What to launch, on which part of memory, in which order, is decided here without a device and without
 //! `nvcc`; the same decisions run on a host emulation of the kernels in the tests. A `.cu` file under
 //! `cuda/` and the `.rs` file of the same name belong together: their argument structures mirror each other.
+pub mod device;
 pub mod error;
 pub mod field;
 pub mod launch;
@@ -23,12 +24,10 @@ pub mod unpack;
 #[cfg(feature = "cuda")]
 pub mod arena;
 #[cfg(feature = "cuda")]
-pub mod device;
-#[cfg(feature = "cuda")]
 pub mod driver;
 #[cfg(feature = "cuda")]
 pub mod kernels;
 
 pub use error::GpuError;
 pub use launch::{DeviceSlice, Grid, Launcher};
-pub use queue::Queue;
+pub use queue::{PageLocks, Queue};

@@ -18,6 +18,7 @@ use properties::Backend;
 use std::{
     cell::RefCell,
     ffi::c_void,
+    ptr::NonNull,
     sync::{Arc, OnceLock},
 };
 
@@ -90,6 +91,11 @@ impl Queue for Device {
     unsafe fn upload<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) -> Result<(), GpuError> {
         // SAFETY: the caller's promise.
         unsafe { self.stream.upload(target, values) }
+    }
+
+    unsafe fn upload_from(&self, target: DeviceSlice<u8>, source: NonNull<u8>) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.upload_from(target, source) }
     }
 
     unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
@@ -290,6 +296,21 @@ fn proofs_of_uniform_witnesses() {
 #[test]
 fn proofs_under_a_key_of_snarkjs() {
     proofs::circom(&Device::new(2 << 30), arena(1 << 28));
+}
+
+#[test]
+fn witnesses_come_from_a_mapping_or_piece_by_piece() {
+    proofs::uploads(&Device::new(2 << 30), arena(1 << 28));
+}
+
+#[test]
+fn circuits_share_an_arena() {
+    proofs::several_circuits(&Device::new(2 << 30), device().multiprocessors, 400);
+}
+
+#[test]
+fn the_known_answer_is_given() {
+    proofs::known_answer(&Device::new(2 << 30), arena(1 << 28), 1100);
 }
 
 #[test]

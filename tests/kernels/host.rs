@@ -7,6 +7,7 @@ use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     path::{Path, PathBuf},
     process::Command,
+    ptr::NonNull,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
@@ -131,6 +132,12 @@ impl Backend for Host {
 impl Queue for Host {
     unsafe fn upload<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) -> Result<(), GpuError> {
         self.write(target, values);
+        Ok(())
+    }
+
+    unsafe fn upload_from(&self, target: DeviceSlice<u8>, source: NonNull<u8>) -> Result<(), GpuError> {
+        // SAFETY: memory that `alloc` gave, and mapped bytes.
+        unsafe { std::ptr::copy(source.as_ptr(), target.address() as *mut u8, target.len()) };
         Ok(())
     }
 

@@ -189,6 +189,21 @@ fn proofs_under_a_key_of_snarkjs() {
 }
 
 #[test]
+fn witnesses_come_from_a_mapping_or_piece_by_piece() {
+    proofs::uploads(&Host::new(false), ARENA);
+}
+
+#[test]
+fn circuits_share_an_arena() {
+    proofs::several_circuits(&Host::new(false), 1, 5);
+}
+
+#[test]
+fn the_known_answer_is_given() {
+    proofs::known_answer(&Host::new(true), ARENA, 20);
+}
+
+#[test]
 fn proofs_in_less_and_less_memory() {
     proofs::less_and_less_memory(&Host::new(false), ARENA, 20);
 }

@@ -11,7 +11,10 @@ use cuzk::{
     gpu::{
         DeviceSlice, GpuError, Queue,
         msm_plan::MsmDevice,
-        prover::{DeviceError, Loaded, ProofJob, ProofPlan},
+        prover::{
+            ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LoadPlan, Loaded, ProofJob,
+            ProofPlan, Upload,
+        },
     },
     groth16::{
         CpuProver, HBasis, PreparedVerifyingKey, Proof, ProvingKey, Query, Randomness, Stage, Timeline,
@@ -19,7 +22,10 @@ use cuzk::{
     },
     r1cs::{Circuit, CircuitBuilder, WitnessEncoding, WitnessError, decode_into},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    ptr::NonNull,
+};
 
 /// A device with this much memory for keys and proofs, and so many multiprocessors.
 #[derive(Clone, Copy)]
@@ -146,21 +152,38 @@ impl Case {
         encoding: WitnessEncoding,
         witness: &[u8],
     ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
+        self.job(encoding, witness, Upload::Staged(&mut [0; 1000]), |job| {
+            // SAFETY: the case and the queue that loaded.
+            unsafe { loaded.prove(queue, job) }
+        })
+    }
+
+    /// Has a job done, which has to begin and to end with the right stages.
+    fn job<T>(
+        &self,
+        encoding: WitnessEncoding,
+        witness: &[u8],
+        upload: Upload<'_>,
+        prove: impl FnOnce(ProofJob<'_>) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
         let mut told = Vec::new();
-        let job = ProofJob {
+        let claim = prove(ProofJob {
             circuit: &self.circuit,
             key: &self.key,
             encoding,
             witness: &witness,
+            upload,
             randomness: fixed(),
             cancel: &CancelToken::new(),
             timeline: &mut Timeline::new(),
             on_stage: &mut |stage| told.push(stage),
-        };
-        // SAFETY: the case and the queue that loaded.
-        let claim = unsafe { loaded.prove(queue, job) }?;
+        })?;
         assert_eq!((told.first(), told.last()), (Some(&Stage::Copy), Some(&Stage::Assemble)));
         Ok(claim)
+    }
+
+    fn ids(&self) -> ContentIds {
+        ContentIds { circuit: self.circuit.id(), key: self.key.id }
     }
 
     /// A proof, compared with the CPU prover's.
@@ -308,6 +331,121 @@ pub fn refusals(queue: &(impl Backend + Queue), size: Size) {
     ] {
         case.compare(queue, &loaded, encoding, &witness, "after");
     }
+}
+
+/// A witness reaches the device in any pieces, or from a mapping.
+pub fn uploads(queue: &(impl Backend + Queue), size: Size) {
+    let case = Case::random(2, 12, "random");
+    let loaded = case.check(queue, size, "staged");
+    let wanted = case.cpu_proof();
+    for (encoding, witness) in [
+        (WitnessEncoding::Canonical, canonical(&case.z)),
+        (WitnessEncoding::Montgomery, montgomery(&case.z)),
+        (WitnessEncoding::Packed, packed(&case.z, case.circuit.num_inputs())),
+    ] {
+        let mapped = NonNull::from(&witness[..]).cast();
+        let [mut one, mut odd, mut all] = [vec![1; 32], vec![1; 33], vec![1; 1 << 12]];
+        for upload in [
+            Upload::Direct(mapped),
+            Upload::Staged(&mut one),
+            Upload::Staged(&mut odd),
+            Upload::Staged(&mut all),
+        ] {
+            // SAFETY: the case and the queue that loaded; the witness is alive.
+            let made = case.job(encoding, &witness, upload, |job| unsafe { loaded.prove(queue, job) });
+            assert!(made.unwrap().0 == wanted, "{encoding:?}");
+        }
+        // What was staged is wiped.
+        assert!(one.iter().chain(&odd).all(|byte| *byte == 0));
+        let mut small = [0; 31];
+        let small = Upload::Staged(&mut small);
+        // SAFETY: as above.
+        let refused = case.job(encoding, &witness, small, |job| unsafe { loaded.prove(queue, job) });
+        assert!(matches!(refused, Err(DeviceError::Gpu(GpuError::Length { wanted: 32, .. }))));
+    }
+}
+
+/// Circuits share an arena: the least recently used one leaves for one that does not fit beside the others,
+/// the places that they leave are taken again, and every proof is as before.
+pub fn several_circuits(queue: &(impl Backend + Queue), multiprocessors: u32, rows: usize) {
+    let cases = [rows, 2 * rows, 3 * rows, rows - 1].map(|rows| Case::random(2, rows, "random"));
+    let plan = |case: &Case, memory| {
+        let device = MsmDevice { memory, multiprocessors };
+        LoadPlan::new(&case.circuit, &case.key, device).unwrap()
+    };
+    // Room for the residents of two, whichever, and for one at work: not for three.
+    let planned: Vec<_> = cases.iter().map(|case| plan(case, 1 << 28)).collect();
+    let resident = planned.iter().map(|p| p.plan().resident_bytes()).max().unwrap();
+    let all = planned.iter().map(|p| p.plan().num_bytes()).max().unwrap();
+    let capacity = all + resident;
+    // SAFETY: memory of the backend, for this alone.
+    let mut prover =
+        unsafe { DeviceProver::new(queue, queue.alloc::<u8>(capacity as usize + 100), multiprocessors) };
+    assert_eq!((prover.capacity(), prover.loaded().count()), (capacity, 0));
+    let mut prove = |index: usize, wanted: &[usize]| {
+        let (case, ids) = (&cases[index], cases[index].ids());
+        let staging = Upload::Staged(&mut [0; 64]);
+        // SAFETY: the ids are the case's.
+        let made = case.job(WitnessEncoding::Canonical, &canonical(&case.z), staging, |job| unsafe {
+            prover.prove(ids, job)
+        });
+        assert!(made.unwrap().0 == case.cpu_proof(), "{index}");
+        let found: Vec<_> =
+            prover.loaded().map(|ids| cases.iter().position(|case| case.ids() == ids).unwrap()).collect();
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, wanted, "after {index}");
+        let bytes: u64 = wanted.iter().map(|&index| planned[index].plan().resident_bytes()).sum();
+        assert_eq!(prover.resident_bytes(), bytes);
+        found
+    };
+    prove(0, &[0]);
+    prove(1, &[0, 1]);
+    prove(0, &[0, 1]);
+    // 1 was used least recently, though it came last.
+    prove(2, &[0, 2]);
+    prove(0, &[0, 2]);
+    // The place at the start is free again, and large enough for 3, but not for 1.
+    prove(2, &[0, 2]);
+    prove(3, &[2, 3]);
+    prove(1, &[1, 3]);
+
+    // One that cannot fit at all makes nobody leave.
+    let mut least = planned[0].plan().num_bytes();
+    while let Ok(plan) =
+        ProofPlan::new(planned[0].plan().shape(), MsmDevice { memory: least - 256, multiprocessors })
+    {
+        least = plan.num_bytes();
+    }
+    // SAFETY: as above.
+    let mut small = unsafe { DeviceProver::new(queue, queue.alloc::<u8>(least as usize), multiprocessors) };
+    let mut prove = |case: &Case| {
+        let (ids, staging) = (case.ids(), Upload::Staged(&mut [0; 64]));
+        // SAFETY: as above.
+        case.job(WitnessEncoding::Canonical, &canonical(&case.z), staging, |job| unsafe {
+            small.prove(ids, job)
+        })
+    };
+    prove(&cases[0]).unwrap();
+    match prove(&cases[2]) {
+        Err(DeviceError::Gpu(GpuError::OutOfMemory { found, wanted, .. })) => assert!(found < wanted),
+        other => panic!("{:?}", other.err()),
+    }
+    assert_eq!(small.loaded().collect::<Vec<_>>(), [cases[0].ids()]);
+}
+
+/// The known answer, from a device that proves and from one that does not.
+pub fn known_answer(queue: &(impl Backend + Queue), size: Size, rows: usize) {
+    let known = KnownAnswer::new(rows).unwrap();
+    // SAFETY: memory of the backend, for this alone.
+    let prover =
+        |memory| unsafe { DeviceProver::new(queue, queue.alloc::<u8>(memory), size.multiprocessors) };
+    known.check(&mut prover(size.memory)).unwrap();
+    let refused = known.check(&mut prover(1 << 20)).unwrap_err();
+    assert!(
+        matches!(refused, KnownAnswerError::Device(DeviceError::Gpu(GpuError::OutOfMemory { .. }))),
+        "{refused}"
+    );
 }
 
 /// What the host's decoder says of a packed witness.

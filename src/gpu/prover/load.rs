@@ -22,17 +22,46 @@ use crate::{
 };
 use std::ops::Range;
 
+/// What a circuit and its key take on a device, before anything is copied.
+pub struct LoadPlan {
+    plan: ProofPlan,
+    long: [LongRows; 2],
+}
+
+impl LoadPlan {
+    /// Plans for a device.
+    ///
+    /// # Errors
+    /// The key is not the circuit's, or they do not fit: [`DeviceError::Key`], [`DeviceError::Gpu`].
+    pub fn new(circuit: &Circuit, key: &ProvingKey, device: MsmDevice) -> Result<Self, DeviceError> {
+        let long = [LongRows::of(circuit.a())?, LongRows::of(circuit.b())?];
+        let shape = ProofShape::of(circuit, &long, key)?;
+        Ok(Self { plan: ProofPlan::new(&shape, device)?, long })
+    }
+
+    /// The same circuit and key with another plan for them.
+    pub fn with(self, plan: ProofPlan) -> Self {
+        Self { plan, ..self }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &ProofPlan {
+        &self.plan
+    }
+}
+
 /// A circuit and its key in a device's memory.
 pub struct Loaded {
     pub(super) plan: ProofPlan,
-    pub(super) memory: DeviceSlice<u8>,
+    resident: DeviceSlice<u8>,
+    pub(super) work: DeviceSlice<u8>,
     load_peak: u64,
 }
 
 impl Loaded {
     /// Copies a circuit and its key to an arena, as many of the key's points as fit; `multiprocessors` are
-    /// the device's. Content is taken as it is, but for the encoding of points: keys are validated
-    /// elsewhere.
+    /// the device's. What is resident lies at the arena's start. Content is taken as it is, but for the
+    /// encoding of points: keys are validated elsewhere.
     ///
     /// # Errors
     /// [`DeviceError`]; one that does not fit is refused before anything is copied.
@@ -47,13 +76,36 @@ impl Loaded {
         key: &ProvingKey,
         cancel: &CancelToken,
     ) -> Result<Self, DeviceError> {
-        let long = [LongRows::of(circuit.a())?, LongRows::of(circuit.b())?];
-        let shape = ProofShape::of(circuit, &long, key)?;
-        let plan = ProofPlan::new(&shape, MsmDevice { memory: memory.len() as u64, multiprocessors })?;
-        let mut loader = Loader { queue, plan: &plan, space: Space::new(memory), cancel };
+        let device = MsmDevice { memory: memory.len() as u64, multiprocessors };
+        let planned = LoadPlan::new(circuit, key, device)?;
+        let resident = planned.plan.resident_bytes() as usize;
+        let parts = (part(memory, 0..resident)?, part(memory, resident..memory.len())?);
+        // SAFETY: the caller's promise.
+        unsafe { Self::planned(queue, planned, parts, circuit, key, cancel) }
+    }
+
+    /// Copies a circuit and its key as planned: what lasts to the first part of memory, which is as long as
+    /// the plan's resident part; proofs work in the second, which holds the rest of the plan.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    ///
+    /// # Safety
+    /// The first part is valid, and no one but this proves with it, as long as the result lives; so is the
+    /// second, which others may use between the calls on `queue`. The plan is the circuit's and the key's.
+    pub unsafe fn planned<Q: Queue>(
+        queue: &Q,
+        planned: LoadPlan,
+        (resident, work): (DeviceSlice<u8>, DeviceSlice<u8>),
+        circuit: &Circuit,
+        key: &ProvingKey,
+        cancel: &CancelToken,
+    ) -> Result<Self, DeviceError> {
+        let LoadPlan { plan, long } = planned;
+        let mut loader = Loader { queue, plan: &plan, space: Space::new(resident, work), cancel };
         // SAFETY: the caller's promise.
         let load_peak = unsafe { loader.run(circuit, &long, key) }?;
-        Ok(Self { plan, memory, load_peak })
+        Ok(Self { plan, resident, work, load_peak })
     }
 
     /// The plan.
@@ -63,7 +115,7 @@ impl Loaded {
 
     /// What is resident, in the arena's ledger of a proof.
     pub(super) fn residents(&self) -> Result<Residents, GpuError> {
-        let mut space = Space::new(self.memory);
+        let mut space = Space::new(self.resident, self.work);
         let plan = &self.plan;
         let roots = Roots::new(space.claim::<Fr>(plan.roots, RootTable::LEN as u64)?)?;
         let coefficients = space.claim::<Fr>(plan.coefficients, plan.shape.coefficients)?;

@@ -21,10 +21,19 @@ use crate::{
     },
     r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError},
 };
-use zeroize::Zeroizing;
+use std::ptr::NonNull;
+use zeroize::Zeroize;
 
-/// Bytes of a witness that are copied at a time.
-const WITNESS_PIECE: usize = 1 << 22;
+/// Pieces of a witness are multiples of this, as launches address what was copied.
+const VALUE_BYTES: usize = size_of::<Canonical>();
+
+/// How a witness reaches the device.
+pub enum Upload<'a> {
+    /// The device copies it from here, where its bytes are mapped; best from pages that are locked.
+    Direct(NonNull<u8>),
+    /// Through this memory of the process's own, as much at a time; it is wiped.
+    Staged(&'a mut [u8]),
+}
 
 /// A proof to be made.
 pub struct ProofJob<'a> {
@@ -36,6 +45,8 @@ pub struct ProofJob<'a> {
     pub encoding: WitnessEncoding,
     /// The witness, which is read once.
     pub witness: &'a dyn WitnessBytes,
+    /// Its way to the device.
+    pub upload: Upload<'a>,
     /// Blinding.
     pub randomness: Randomness,
     /// Looked at between bounded pieces of work.
@@ -89,7 +100,8 @@ impl Loaded {
     /// [`DeviceError`].
     ///
     /// # Safety
-    /// `queue` is the one that loaded; circuit and key are the ones that were loaded.
+    /// `queue` is the one that loaded; circuit and key are the ones that were loaded; the witness's bytes are
+    /// mapped where [`Upload::Direct`] says.
     pub unsafe fn prove<Q: Queue>(
         &self,
         queue: &Q,
@@ -104,12 +116,13 @@ impl Loaded {
         Ok(claim)
     }
 
-    /// Overwrites all memory that is not resident.
+    /// Overwrites all of the plan's memory that is not resident.
     unsafe fn wipe<Q: Queue>(&self, queue: &Q) -> Result<(), GpuError> {
-        let range = self.plan.resident_bytes() as usize..self.plan.num_bytes() as usize;
-        // SAFETY: the caller's promise; the range lies in the arena.
-        unsafe { queue.fill(part(self.memory, range)?, 0) }?;
-        queue.finish()
+        let used = self.plan.num_bytes() - self.plan.resident_bytes();
+        // SAFETY: the caller's promise.
+        let filled = unsafe { queue.fill(part(self.work, 0..used as usize)?, 0) };
+        // Whatever came of it: nothing may be under way when this returns.
+        queue.finish().and(filled)
     }
 
     unsafe fn run<Q: Queue>(
@@ -117,7 +130,8 @@ impl Loaded {
         queue: &Q,
         job: ProofJob<'_>,
     ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
-        let ProofJob { circuit, key, encoding, witness, randomness, cancel, timeline, on_stage } = job;
+        let ProofJob { circuit, key, encoding, witness, upload, randomness, cancel, timeline, on_stage } =
+            job;
         key.check_shape(circuit)?;
         let plan = &self.plan;
         let shape = &plan.shape;
@@ -130,7 +144,7 @@ impl Loaded {
         // SAFETY: the caller's promise, here and below: the arena's memory is this proof's, and its parts
         // are as long as the plan made them, for this circuit and key.
         let inputs = stages.run(Stage::Copy, || unsafe {
-            work.witness(encoding, witness, shape.inputs as usize, packed, z)
+            work.witness(encoding, witness, upload, shape.inputs as usize, packed, z)
         })?;
         work.space.release(plan.packed);
         let domain = shape.domain();
@@ -219,6 +233,7 @@ impl<Q: Queue> Work<'_, Q> {
         &self,
         encoding: WitnessEncoding,
         witness: &dyn WitnessBytes,
+        upload: Upload<'_>,
         num_inputs: usize,
         packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
@@ -226,13 +241,13 @@ impl<Q: Queue> Work<'_, Q> {
         // SAFETY: the caller's promise, in all of the rest.
         unsafe {
             let fault = match encoding {
-                WitnessEncoding::Packed => self.unpack(witness, num_inputs, packed, z)?,
+                WitnessEncoding::Packed => self.unpack(witness, upload, num_inputs, packed, z)?,
                 WitnessEncoding::Canonical | WitnessEncoding::Montgomery => {
                     let (found, wanted) = (witness.length() as u64, z.num_bytes() as u64);
                     if found != wanted {
                         return Err(WitnessError::Length { found, wanted }.into());
                     }
-                    self.copy(witness, DeviceSlice::from_raw(z.address(), z.num_bytes()))?;
+                    self.copy(witness, upload, DeviceSlice::from_raw(z.address(), z.num_bytes()))?;
                     self.queue.upload(self.bad, &[u64::MAX])?;
                     field::check(self.queue, z, self.bad)?;
                     self.found_bad()?.map(|index| WitnessError::NotCanonical { index })
@@ -270,6 +285,7 @@ impl<Q: Queue> Work<'_, Q> {
     unsafe fn unpack(
         &self,
         witness: &dyn WitnessBytes,
+        upload: Upload<'_>,
         num_inputs: usize,
         packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
@@ -281,7 +297,7 @@ impl<Q: Queue> Work<'_, Q> {
         let encoded = part(packed, 0..witness.length())?;
         // SAFETY: the caller's promise.
         unsafe {
-            self.copy(witness, encoded)?;
+            self.copy(witness, upload, encoded)?;
             Ok(unpack::unpack(self.queue, encoded, num_inputs, z, self.bad)?)
         }
     }
@@ -297,17 +313,46 @@ impl<Q: Queue> Work<'_, Q> {
     ///
     /// # Safety
     /// As for [`Self::witness`].
-    unsafe fn copy(&self, witness: &dyn WitnessBytes, target: DeviceSlice<u8>) -> Result<(), DeviceError> {
-        let mut piece = Zeroizing::new(vec![0; target.len().min(WITNESS_PIECE)]);
-        let mut first = 0;
-        while first < target.len() {
+    unsafe fn copy(
+        &self,
+        witness: &dyn WitnessBytes,
+        upload: Upload<'_>,
+        target: DeviceSlice<u8>,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match upload {
+                Upload::Direct(source) => Ok(self.queue.upload_from(target, source)?),
+                Upload::Staged(memory) => {
+                    let copied = self.copy_through(memory, witness, target);
+                    memory.zeroize();
+                    copied
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::witness`].
+    unsafe fn copy_through(
+        &self,
+        memory: &mut [u8],
+        witness: &dyn WitnessBytes,
+        target: DeviceSlice<u8>,
+    ) -> Result<(), DeviceError> {
+        let at_once = memory.len() / VALUE_BYTES * VALUE_BYTES;
+        if at_once == 0 {
+            let (found, wanted) = (memory.len() as u64, VALUE_BYTES as u64);
+            return Err(GpuError::Length { what: "memory for a witness on its way", found, wanted }.into());
+        }
+        for first in (0..target.len()).step_by(at_once) {
             self.cancel.check()?;
-            let bytes = &mut piece[..(target.len() - first).min(WITNESS_PIECE)];
+            let length = at_once.min(target.len() - first);
+            let bytes = &mut memory[..length];
             let copied = witness.copy(first, bytes);
             copied.map_err(|error| WitnessError::Unreadable { reason: error.to_string() })?;
             // SAFETY: the caller's promise.
-            unsafe { self.queue.upload(part(target, first..first + bytes.len())?, bytes) }?;
-            first += bytes.len();
+            unsafe { self.queue.upload(part(target, first..first + length)?, bytes) }?;
         }
         Ok(())
     }

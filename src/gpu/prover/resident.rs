@@ -1,0 +1,189 @@
+//! Several circuits on one device: each keeps its resident part of the arena, and all share the memory that
+//! a proof works in, at the arena's end. One that does not fit beside the others makes those leave that
+//! were used least recently; alone on the device, it streams what does not fit at all.
+use super::{
+    load::{LoadPlan, Loaded, part},
+    plan::ProofPlan,
+    prove::{DeviceError, ProofJob},
+    shape::ProofShape,
+};
+use crate::{
+    algebra::{CancelToken, Canonical},
+    gpu::{DeviceSlice, GpuError, msm_plan::MsmDevice, plan::ALIGNMENT, queue::Queue},
+    groth16::{Proof, ProvingKey},
+    r1cs::Circuit,
+};
+
+/// A circuit and its key by their content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentIds {
+    /// BLAKE3 of the circuit.
+    pub circuit: [u8; 32],
+    /// The key's id.
+    pub key: [u8; 32],
+}
+
+/// A circuit in the arena.
+struct Resident {
+    ids: ContentIds,
+    at: u64,
+    loaded: Loaded,
+    /// The prover's count of uses when this one was last used.
+    used: u64,
+}
+
+impl Resident {
+    fn end(&self) -> u64 {
+        self.at + self.loaded.plan.resident_bytes()
+    }
+}
+
+/// Bytes of the arena that a plan's proofs work in.
+fn work_bytes(plan: &ProofPlan) -> u64 {
+    plan.num_bytes() - plan.resident_bytes()
+}
+
+/// A device's queue and arena, with the circuits that are loaded.
+pub struct DeviceProver<Q> {
+    queue: Q,
+    arena: DeviceSlice<u8>,
+    multiprocessors: u32,
+    /// By their place.
+    residents: Vec<Resident>,
+    uses: u64,
+}
+
+impl<Q: Queue> DeviceProver<Q> {
+    /// A prover with nothing loaded; `multiprocessors` are the device's.
+    ///
+    /// # Safety
+    /// `arena` is valid, and no one but this uses it, as long as the result lives.
+    pub unsafe fn new(queue: Q, arena: DeviceSlice<u8>, multiprocessors: u32) -> Self {
+        let whole = arena.len() - arena.len() % ALIGNMENT as usize;
+        let arena = arena.slice(0..whole).unwrap_or(DeviceSlice::empty());
+        Self { queue, arena, multiprocessors, residents: Vec::new(), uses: 0 }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Q {
+        &self.queue
+    }
+
+    /// Bytes of the arena.
+    pub fn capacity(&self) -> u64 {
+        self.arena.len() as u64
+    }
+
+    /// Bytes of the arena that circuits and keys keep.
+    pub fn resident_bytes(&self) -> u64 {
+        self.residents.iter().map(|resident| resident.loaded.plan.resident_bytes()).sum()
+    }
+
+    /// What is loaded.
+    pub fn loaded(&self) -> impl Iterator<Item = ContentIds> {
+        self.residents.iter().map(|resident| resident.ids)
+    }
+
+    /// Proves; loads circuit and key before, if they are not here. See [`Loaded::prove`].
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    /// As for [`Loaded::prove`]; `ids` are those of the job's circuit and key.
+    pub unsafe fn prove(
+        &mut self,
+        ids: ContentIds,
+        job: ProofJob<'_>,
+    ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
+        // SAFETY: the caller's promise.
+        let index = unsafe { self.load(ids, job.circuit, job.key, job.cancel) }?;
+        // SAFETY: the circuit was loaded by this queue; the rest is the caller's promise.
+        unsafe { self.residents[index].loaded.prove(&self.queue, job) }
+    }
+
+    /// Loads circuit and key, if they are not here, and notes their use. Returns their index.
+    ///
+    /// # Safety
+    /// `ids` are those of circuit and key.
+    unsafe fn load(
+        &mut self,
+        ids: ContentIds,
+        circuit: &Circuit,
+        key: &ProvingKey,
+        cancel: &CancelToken,
+    ) -> Result<usize, DeviceError> {
+        self.uses += 1;
+        if let Some(index) = self.residents.iter().position(|resident| resident.ids == ids) {
+            self.residents[index].used = self.uses;
+            return Ok(index);
+        }
+        // Alone it must fit: if not, nothing leaves for it.
+        let alone = LoadPlan::new(circuit, key, self.device(self.capacity()))?;
+        let (at, plan) = loop {
+            match self.place(&alone.plan().shape)? {
+                Some(place) => break place,
+                None => self.evict(),
+            }
+        };
+        let resident = self.part(at, plan.resident_bytes())?;
+        let work = work_bytes(&plan);
+        let work = self.part(self.capacity() - work, work)?;
+        let planned = alone.with(plan);
+        // SAFETY: the place is free, and no proof is under way; the plan is the circuit's and the key's.
+        let loaded =
+            unsafe { Loaded::planned(&self.queue, planned, (resident, work), circuit, key, cancel) }?;
+        let index = self.residents.partition_point(|resident| resident.at < at);
+        self.residents.insert(index, Resident { ids, at, loaded, used: self.uses });
+        Ok(index)
+    }
+
+    fn device(&self, memory: u64) -> MsmDevice {
+        MsmDevice { memory, multiprocessors: self.multiprocessors }
+    }
+
+    fn part(&self, at: u64, bytes: u64) -> Result<DeviceSlice<u8>, GpuError> {
+        part(self.arena, at as usize..(at + bytes) as usize)
+    }
+
+    /// A place for a circuit, with the plan that fits there; None while others have to leave. Beside others a
+    /// circuit and its key are resident as a whole or not at all.
+    fn place(&self, shape: &ProofShape) -> Result<Option<(u64, ProofPlan)>, GpuError> {
+        let floor = self.residents.last().map_or(0, Resident::end);
+        let above = self.capacity() - floor;
+        let mut at = 0;
+        for resident in &self.residents {
+            let gap = resident.at - at;
+            if let Some(plan) = self.fitting(shape, gap + above)?
+                && plan.resident_bytes() <= gap
+                && work_bytes(&plan) <= above
+            {
+                return Ok(Some((at, plan)));
+            }
+            at = resident.end();
+        }
+        if self.residents.is_empty() {
+            return Ok(Some((0, ProofPlan::new(shape, self.device(self.capacity()))?)));
+        }
+        let others = self.residents.iter().map(|resident| work_bytes(&resident.loaded.plan)).max();
+        let plan = self.fitting(shape, above)?;
+        Ok(plan.filter(|plan| plan.resident_bytes() + others.unwrap_or(0) <= above).map(|plan| (floor, plan)))
+    }
+
+    /// The plan for so much memory that keeps the whole key on the device, if there is one.
+    fn fitting(&self, shape: &ProofShape, memory: u64) -> Result<Option<ProofPlan>, GpuError> {
+        match ProofPlan::new(shape, self.device(memory)) {
+            Ok(plan) => Ok((plan.streamed_bytes() == 0).then_some(plan)),
+            Err(GpuError::OutOfMemory { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets go of the circuit that was used least recently.
+    fn evict(&mut self) {
+        let oldest = self.residents.iter().enumerate().min_by_key(|(_, resident)| resident.used);
+        if let Some((index, _)) = oldest {
+            self.residents.remove(index);
+        }
+    }
+}
