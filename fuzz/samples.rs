@@ -6,10 +6,10 @@ use cuzk::{
     formats::bellman,
     groth16::{ProvingKey, setup::insecure_setup},
     proto::{
-        Accepted, AwaitRequest, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState, ErrorCode,
-        Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus, KeyTier, Lease, LeaseRequest,
-        MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority, Progress, ProtocolError,
-        Reply, ReplyBody, Request, RequestBody, Span, Status, Submit, Welcome, WitnessSource,
+        Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState,
+        ErrorCode, Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus, KeyTier, Lease,
+        LeaseRequest, MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority, Progress,
+        ProtocolError, Reply, ReplyBody, Request, RequestBody, Span, Status, Submit, Welcome, WitnessSource,
     },
     r1cs::{Circuit, CircuitBuilder, WitnessEncoding, file},
 };
@@ -82,7 +82,17 @@ pub fn replies() -> Vec<Vec<u8>> {
         pid: 1,
         uptime: Duration::from_millis(5),
         state: DaemonState::Ready,
-        backends: vec![BackendStatus { name: "cpu".into(), why: "no GPU".into(), running: 1 }],
+        backends: vec![BackendStatus {
+            name: "cuda:GPU-6f0a1b2c".into(),
+            why: "it gave the known answer".into(),
+            running: 1,
+            state: BackendState::Ready,
+            retries: 0,
+            device: "NVIDIA H200".into(),
+            memory: 1 << 37,
+            memory_kept: 1 << 30,
+            circuits: vec!["spend".into()],
+        }],
         memory: MemoryStatus::default(),
         circuits: vec![circuit.clone()],
         jobs: vec![JobStatus {

@@ -307,6 +307,8 @@ enum ErrorCode {
   partitionInvalid @31;
   unknownJob @32;
   jobCancelled @33;
+  deviceMemory @34;
+  # A device ran out of memory in the middle of a proof.
 }
 
 struct Status {
@@ -335,9 +337,28 @@ enum DaemonState {
 
 struct BackendStatus {
   name @0 :Text;
+  # "cpu", or "cuda:" and the first digits of the device's UUID.
   why @1 :Text;
-  # Why this backend and no other, e.g. "built without cuda".
+  # Why this backend and no other, e.g. "built without cuda"; for one that proves nothing: why it does not.
   running @2 :UInt32;
+  state @3 :BackendState;
+  retries @4 :UInt64;
+  # Its proofs that did not verify and were made again.
+  device @5 :Text;
+  # Model, UUID and PCI address; empty for the CPU.
+  memoryBytes @6 :UInt64;
+  # The device's memory that is taken, and what circuits and keys keep of it.
+  memoryKept @7 :UInt64;
+  circuits @8 :List(Text);
+  # Names of the circuits that are on the device.
+}
+
+enum BackendState {
+  ready @0;
+  quarantined @1;
+  # It could not be used at the start, or did not give the known answer; nothing is proved on it.
+  lost @2;
+  # The device failed for good: the daemon is about to end.
 }
 
 struct MemoryStatus {

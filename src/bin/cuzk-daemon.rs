@@ -3,13 +3,12 @@ use anyhow::Context;
 use clap::Parser;
 use cuzk::daemon::{
     arguments::Arguments,
-    backend::Backend,
     config::{Config, ConfigSource, Memory},
-    cpu::CpuBackend,
+    devices::{self, NoProver, Provers},
     host::HostFiles,
-    lifecycle::{self, Setup, StartError, listener, logging, notify::ServiceManager, signals},
+    lifecycle::{self, RunError, Setup, StartError, listener, logging, notify::ServiceManager, signals},
 };
-use std::{os::fd::OwnedFd, process::ExitCode, sync::Arc};
+use std::{os::fd::OwnedFd, process::ExitCode};
 use tokio_seqpacket::UnixSeqpacketListener;
 
 /// A fault while running.
@@ -49,8 +48,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<listener::ListenError>() {
         return if error.is_taken() { EXIT_SOCKET } else { EXIT_FAULT };
     }
-    match error.downcast_ref::<StartError>() {
-        Some(StartError::Circuits(_) | StartError::State { .. } | StartError::Host(_)) => EXIT_CONFIG,
+    if let Some(NoProver::NoDevice { .. } | NoProver::NotThere { .. }) = error.downcast_ref() {
+        return EXIT_CONFIG;
+    }
+    match error.downcast_ref() {
+        Some(RunError::Start(StartError::Circuits(_) | StartError::State { .. } | StartError::Host(_))) => {
+            EXIT_CONFIG
+        }
         _ => EXIT_FAULT,
     }
 }
@@ -87,16 +91,14 @@ fn start(config: Config, source: ConfigSource) -> anyhow::Result<()> {
         }
     };
     tracing::info!("cuzk-daemon {} starts, process {}", cuzk::BUILD_ID, std::process::id());
-    let why = "the CPU is the only backend of this build";
-    let backend = CpuBackend::new(config.threads, why).context("the prover's threads cannot be started")?;
-    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(backend)];
+    let provers = devices::start(&config.prover, config.threads)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("io")
         .enable_all()
         .build()
         .context("the runtime cannot be started")?;
-    let result = runtime.block_on(serve(socket, config, source, backends, Box::new(set_log_level)));
+    let result = runtime.block_on(serve(socket, config, source, provers, Box::new(set_log_level)));
     // A worker or a loading thread that does not end must not keep the process.
     runtime.shutdown_background();
     drop(guard);
@@ -107,14 +109,15 @@ async fn serve(
     socket: OwnedFd,
     config: Config,
     source: ConfigSource,
-    backends: Vec<Arc<dyn Backend>>,
+    provers: Provers,
     set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
 ) -> anyhow::Result<()> {
     let listener = UnixSeqpacketListener::try_from(socket).context("the socket cannot be listened at")?;
     let controls = signals::controls().context("signals cannot be handled")?;
     let watchdog = sd_notify::watchdog_enabled();
     let notify = Box::new(ServiceManager);
-    let setup = Setup { config, source, backends, notify, watchdog, set_log_level };
+    let Provers { backends, quarantined } = provers;
+    let setup = Setup { config, source, backends, quarantined, notify, watchdog, set_log_level };
     Ok(lifecycle::run(listener, setup, controls).await?)
 }
 

@@ -4,7 +4,7 @@ use super::{
     failure::Outcome,
     output::{bytes, table},
 };
-use crate::proto::{JobStatus, PartitionState, Status};
+use crate::proto::{BackendState, BackendStatus, JobStatus, PartitionState, Status};
 use clap::Args;
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
@@ -31,7 +31,13 @@ fn document(status: &Status) -> Value {
     let backends: Vec<_> = status
         .backends
         .iter()
-        .map(|b| json!({ "name": b.name, "why": b.why, "running": b.running }))
+        .map(|b| {
+            json!({
+                "name": b.name, "why": b.why, "running": b.running, "state": b.state.name(),
+                "retries": b.retries, "device": Some(&b.device).filter(|d| !d.is_empty()),
+                "memory": b.memory, "memory_kept": b.memory_kept, "circuits": b.circuits,
+            })
+        })
         .collect();
     let partitions = |job: &JobStatus| -> Vec<Value> {
         let one = |p: &crate::proto::PartitionStatus| json!({ "state": p.state.name(), "stage": Some(&p.stage).filter(|s| !s.is_empty()) });
@@ -81,7 +87,7 @@ fn text(status: &Status) -> String {
         lines.push(status.message.clone());
     }
     for backend in &status.backends {
-        lines.push(format!("{}: proving {} ({})", backend.name, backend.running, backend.why));
+        lines.push(prover(backend));
     }
     lines.push(format!(
         "memory: {} of {} used: keys {}, circuits {}, witnesses {}, provers {}; {} waiting",
@@ -111,6 +117,26 @@ fn text(status: &Status) -> String {
     lines.join("\n")
 }
 
+/// One prover, in a line.
+fn prover(backend: &BackendStatus) -> String {
+    let mut parts = vec![match backend.state {
+        BackendState::Ready => format!("proving {}", backend.running),
+        other => other.name().to_owned(),
+    }];
+    if backend.retries > 0 {
+        parts.push(format!("{} proofs made again", backend.retries));
+    }
+    if backend.memory > 0 {
+        let circuits = match &backend.circuits[..] {
+            [] => "no circuits".to_owned(),
+            names => names.join(", "),
+        };
+        let (kept, all) = (bytes(backend.memory_kept), bytes(backend.memory));
+        parts.push(format!("{kept} of {all} kept for {circuits}"));
+    }
+    format!("{}: {} ({})", backend.name, parts.join(", "), backend.why)
+}
+
 fn jobs(jobs: &[JobStatus]) -> String {
     let mut rows =
         vec![["JOB", "CIRCUIT", "PRIORITY", "UID", "AGE", "PARTITIONS"].map(String::from).to_vec()];
@@ -129,4 +155,40 @@ fn jobs(jobs: &[JobStatus]) -> String {
         ]);
     }
     table(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provers_say_what_they_do_and_why_not() {
+        let cpu = BackendStatus {
+            name: "cpu".into(),
+            why: "no driver".into(),
+            running: 1,
+            state: BackendState::Ready,
+            retries: 0,
+            device: String::new(),
+            memory: 0,
+            memory_kept: 0,
+            circuits: Vec::new(),
+        };
+        assert_eq!(prover(&cpu), "cpu: proving 1 (no driver)");
+        let device = BackendStatus {
+            name: "cuda:GPU-6f0a1b2c".into(),
+            retries: 2,
+            memory: 16 << 30,
+            memory_kept: 3 << 29,
+            circuits: vec!["spend".into(), "output".into()],
+            ..cpu
+        };
+        let line = prover(&device);
+        assert_eq!(
+            line,
+            "cuda:GPU-6f0a1b2c: proving 1, 2 proofs made again, 1.5 GiB of 16.0 GiB kept for spend, output (no driver)"
+        );
+        let quarantined = BackendStatus { state: BackendState::Quarantined, memory: 0, retries: 0, ..device };
+        assert_eq!(prover(&quarantined), "cuda:GPU-6f0a1b2c: quarantined (no driver)");
+    }
 }

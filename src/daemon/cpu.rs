@@ -53,7 +53,7 @@ impl Backend for CpuBackend {
     }
 
     fn prove(&self, request: ProofRequest<'_>) -> Result<Claim, BackendError> {
-        let ProofRequest { circuit, key, witness, randomness, cancel, timeline, on_stage } = request;
+        let ProofRequest { circuit, key, witness, randomness, cancel, timeline, on_stage, .. } = request;
         self.pool.install(|| {
             on_stage(Stage::Copy);
             let began = Instant::now();

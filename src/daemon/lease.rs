@@ -1,6 +1,6 @@
 //! Witness memory that the daemon has lent to a connection. A lease is used by at most one partition at a
 //! time, and is free again when that use is dropped.
-use super::{budget::Reservation, users::Charge};
+use super::{budget::Reservation, pages::PageLock, users::Charge};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::shm::LeasedBuffer;
 use std::{
@@ -15,6 +15,7 @@ use std::{
 /// One lease. It ends when its connection and the partition that uses it have let go of it.
 pub struct Lease {
     id: u64,
+    pages: PageLock,
     buffer: LeasedBuffer,
     in_use: AtomicBool,
     given_back: AtomicBool,
@@ -40,6 +41,7 @@ impl Lease {
         let buffer = LeasedBuffer::create(length)?;
         Ok(Arc::new(Self {
             id,
+            pages: PageLock::default(),
             buffer,
             in_use: AtomicBool::new(false),
             given_back: AtomicBool::new(false),
@@ -81,6 +83,8 @@ impl Lease {
 /// Freeing gigabytes takes a while: the last hold is dropped where blocking is allowed.
 impl Drop for Lease {
     fn drop(&mut self) {
+        // Pages that are locked are not freed.
+        self.pages.release();
         if self.given_back.load(Ordering::Acquire)
             && let Err(error) = self.buffer.reclaim()
         {
@@ -99,6 +103,11 @@ impl LeaseUse {
     /// The memory.
     pub fn buffer(&self) -> &LeasedBuffer {
         &self.lease.buffer
+    }
+
+    /// The lock on its pages.
+    pub fn pages(&self) -> &PageLock {
+        &self.lease.pages
     }
 
     /// Frees the lease now. What is left may be the last hold on the memory, whose drop takes a while.

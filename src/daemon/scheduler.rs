@@ -38,11 +38,30 @@ pub enum Phase {
 }
 
 /// What a worker does.
-enum Worker {
+enum Doing {
     /// Waits. True: work was waiting already at the last look.
     Idle(bool),
     /// Proves; the token's looks at the last look at the worker.
     Busy(CancelToken, Option<u64>),
+    /// Nothing any more: its device is lost.
+    Lost,
+}
+
+struct Worker {
+    doing: Doing,
+    /// Proofs that did not verify and were made again.
+    retries: u64,
+}
+
+/// A worker as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerView {
+    /// Whether it proves.
+    pub busy: bool,
+    /// Whether its device is lost.
+    pub lost: bool,
+    /// Proofs that did not verify and were made again.
+    pub retries: u64,
 }
 
 /// A worker that makes no progress.
@@ -73,6 +92,8 @@ struct Inner {
     phase: watch::Sender<Phase>,
     /// Partitions that run.
     running: watch::Sender<usize>,
+    /// The first device that was lost, and how.
+    lost: watch::Sender<Option<String>>,
     users: Users,
 }
 
@@ -102,12 +123,13 @@ fn draining() -> ProtocolError {
 impl Scheduler {
     /// Without jobs, for so many workers.
     pub fn new(users: Users, workers: usize) -> Self {
-        let workers = (0..workers).map(|_| Worker::Idle(false)).collect();
+        let workers = (0..workers).map(|_| Worker { doing: Doing::Idle(false), retries: 0 }).collect();
         Self(Arc::new(Inner {
             state: Mutex::new(State { jobs: JobTable::new(), workers }),
             wake: Condvar::new(),
             phase: watch::Sender::new(Phase::Open),
             running: watch::Sender::new(0),
+            lost: watch::Sender::new(None),
             users,
         }))
     }
@@ -193,7 +215,7 @@ impl Scheduler {
                 return None;
             }
             if let Some(task) = state.jobs.next(Instant::now()) {
-                state.workers[worker] = Worker::Busy(task.cancel.clone(), None);
+                state.workers[worker].doing = Doing::Busy(task.cancel.clone(), None);
                 self.0.running.send_modify(|n| *n += 1);
                 return Some(task);
             }
@@ -209,7 +231,7 @@ impl Scheduler {
     /// Ends the partition that a worker runs, whose witness has been dropped.
     pub fn complete(&self, worker: usize, job: JobId, partition: u32, outcome: Outcome, backend: &str) {
         let ended = self.with(|state| {
-            state.workers[worker] = Worker::Idle(false);
+            state.workers[worker].doing = Doing::Idle(false);
             state.jobs.complete(job, partition, outcome, backend, Instant::now())
         });
         self.0.running.send_modify(|n| *n -= 1);
@@ -218,9 +240,35 @@ impl Scheduler {
         }
     }
 
-    /// Counts a proof that failed its self-check and is tried again.
-    pub fn count_retry(&self) {
-        self.lock().jobs.count_retry();
+    /// The worker's device is lost: it does nothing any more, and the daemon drains. The partition that it
+    /// ran, whose witness has been dropped, is handed back.
+    pub fn lose(&self, worker: usize, job: JobId, partition: u32, reason: String) {
+        // First of all: whoever looks at the partition from now on is told that this daemon will not prove it.
+        self.drain();
+        self.with(|state| {
+            state.workers[worker].doing = Doing::Lost;
+            state.jobs.hand_back(job, partition, Instant::now());
+        });
+        self.0.lost.send_if_modified(|lost| lost.replace(reason.clone()).is_none());
+        self.0.running.send_modify(|n| *n -= 1);
+    }
+
+    /// The device that was lost, and how.
+    pub fn lost(&self) -> Option<String> {
+        self.0.lost.borrow().clone()
+    }
+
+    /// Waits until a device is lost.
+    pub async fn losing(&self) {
+        // The sender lives as long as this scheduler.
+        let _ = self.0.lost.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Counts a worker's proof that failed its self-check and is tried again.
+    pub fn count_retry(&self, worker: usize) {
+        let mut state = self.lock();
+        state.jobs.count_retry();
+        state.workers[worker].retries += 1;
     }
 
     /// Counts a refused request.
@@ -290,9 +338,14 @@ impl Scheduler {
         self.lock().jobs.counters()
     }
 
-    /// Whether each worker is proving.
-    pub fn busy(&self) -> Vec<bool> {
-        self.lock().workers.iter().map(|w| matches!(w, Worker::Busy(..))).collect()
+    /// What each worker does.
+    pub fn workers(&self) -> Vec<WorkerView> {
+        let view = |worker: &Worker| WorkerView {
+            busy: matches!(worker.doing, Doing::Busy(..)),
+            lost: matches!(worker.doing, Doing::Lost),
+            retries: worker.retries,
+        };
+        self.lock().workers.iter().map(view).collect()
     }
 
     /// Forgets what nobody has asked for within `ttl`.
@@ -309,7 +362,7 @@ impl Scheduler {
     pub fn stop(&self) {
         self.enter(Phase::Stopped);
         for worker in &self.lock().workers {
-            if let Worker::Busy(token, _) = worker {
+            if let Doing::Busy(token, _) = &worker.doing {
                 token.cancel();
             }
         }
@@ -341,14 +394,15 @@ impl Scheduler {
         let waits = state.jobs.has_work() && self.phase() == Phase::Open;
         let mut stalled = Ok(());
         for (worker, state) in state.workers.iter_mut().enumerate() {
-            match state {
-                Worker::Idle(waited) => {
+            match &mut state.doing {
+                Doing::Lost => {}
+                Doing::Idle(waited) => {
                     if waits && *waited && stalled.is_ok() {
                         stalled = Err(Stalled::Idle { worker });
                     }
                     *waited = waits;
                 }
-                Worker::Busy(token, seen) => {
+                Doing::Busy(token, seen) => {
                     let looks = token.looks();
                     if *seen == Some(looks) && stalled.is_ok() {
                         stalled = Err(Stalled::Busy { worker });

@@ -1,10 +1,10 @@
 //! What all connections share: circuits, jobs, memory, the users' accounts, and the daemon's own state.
-use super::backend::Backend;
+use super::backend::{Backend, DeviceUse, Quarantined};
 use super::budget::Budget;
 use super::registry::Registry;
 use super::scheduler::{Phase, Scheduler};
 use super::users::Users;
-use crate::proto::{BackendStatus, DaemonState, InstanceId, MemoryStatus, Status};
+use crate::proto::{BackendState, BackendStatus, DaemonState, InstanceId, MemoryStatus, Status};
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -64,6 +64,8 @@ pub struct Service {
     pub turn: Turn,
     /// What proves, one worker each.
     pub backends: Vec<Arc<dyn Backend>>,
+    /// What does not prove, though it might have.
+    pub quarantined: Vec<Quarantined>,
     /// This start of the daemon.
     pub instance: InstanceId,
     started: Instant,
@@ -79,6 +81,7 @@ impl Service {
         budget: Budget,
         users: Users,
         backends: Vec<Arc<dyn Backend>>,
+        quarantined: Vec<Quarantined>,
     ) -> Self {
         Self {
             registry,
@@ -87,6 +90,7 @@ impl Service {
             users,
             turn: Turn::default(),
             backends,
+            quarantined,
             instance: InstanceId::generate(),
             started: Instant::now(),
             ready: AtomicBool::new(false),
@@ -104,6 +108,37 @@ impl Service {
         *self.message.lock().unwrap_or_else(PoisonError::into_inner) = message.to_owned();
     }
 
+    /// What proves, and what does not.
+    fn provers(&self) -> Vec<BackendStatus> {
+        let proving = self.backends.iter().zip(self.scheduler.workers()).map(|(backend, worker)| {
+            let DeviceUse { device, memory, memory_kept, circuits } =
+                backend.device_use().unwrap_or_default();
+            BackendStatus {
+                name: backend.name().to_owned(),
+                why: backend.why().to_owned(),
+                running: worker.busy.into(),
+                state: if worker.lost { BackendState::Lost } else { BackendState::Ready },
+                retries: worker.retries,
+                device,
+                memory,
+                memory_kept,
+                circuits,
+            }
+        });
+        let quarantined = self.quarantined.iter().map(|it| BackendStatus {
+            name: it.name.clone(),
+            why: it.why.clone(),
+            running: 0,
+            state: BackendState::Quarantined,
+            retries: 0,
+            device: it.device.clone(),
+            memory: 0,
+            memory_kept: 0,
+            circuits: Vec::new(),
+        });
+        proving.chain(quarantined).collect()
+    }
+
     /// Everything about the daemon, as it is now.
     pub fn status(&self) -> Status {
         let state = match self.scheduler.phase() {
@@ -111,11 +146,6 @@ impl Service {
             Phase::Open => DaemonState::Loading,
             Phase::Draining | Phase::Stopped => DaemonState::Draining,
         };
-        let backends = self.backends.iter().zip(self.scheduler.busy()).map(|(backend, busy)| BackendStatus {
-            name: backend.name().to_owned(),
-            why: backend.why().to_owned(),
-            running: busy.into(),
-        });
         let usage = self.budget.usage();
         let (jobs, omitted_jobs) = self.scheduler.statuses();
         Status {
@@ -123,7 +153,7 @@ impl Service {
             pid: std::process::id(),
             uptime: self.started.elapsed(),
             state,
-            backends: backends.collect(),
+            backends: self.provers(),
             memory: MemoryStatus {
                 total: usage.total,
                 used: usage.used(),

@@ -1,11 +1,11 @@
 //! A partition's witness: in memory that its submitter shares, and once more, when its turn comes, in
 //! private memory. Shared memory is untrusted at every read; private memory is wiped after its use.
-use super::{budget::Reservation, lease::LeaseUse, users::Charge};
+use super::{budget::Reservation, lease::LeaseUse, pages::PageLock, users::Charge};
 use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError, decode_into};
-use crate::shm::MappedWitness;
-use std::io;
+use crate::shm::{MappedWitness, Sharing};
+use std::{io, ptr::NonNull};
 use zeroize::Zeroize;
 
 /// A submitted witness. Dropping it gives the memory back to whom it belongs.
@@ -19,10 +19,21 @@ enum Memory {
     Lease(LeaseUse),
     /// The client's own memfd, and what pays for keeping it.
     Own {
+        pages: PageLock,
         mapped: MappedWitness,
         _reservation: Reservation,
         _charge: Charge,
     },
+}
+
+/// A witness's memory as a device reads it. Its submitter may write to it at any time.
+pub struct MappedPages<'a> {
+    /// The witness's first byte.
+    pub base: NonNull<u8>,
+    /// Bytes that are mapped from there on, at least the witness's.
+    pub bytes: usize,
+    /// The lock on them.
+    pub lock: &'a PageLock,
 }
 
 /// Why a witness cannot be had.
@@ -63,7 +74,31 @@ impl Witness {
         charge: Charge,
     ) -> Self {
         let length = mapped.length();
-        Self { memory: Memory::Own { mapped, _reservation: reservation, _charge: charge }, encoding, length }
+        Self {
+            memory: Memory::Own {
+                pages: PageLock::default(),
+                mapped,
+                _reservation: reservation,
+                _charge: charge,
+            },
+            encoding,
+            length,
+        }
+    }
+
+    /// How it is encoded.
+    pub fn encoding(&self) -> WitnessEncoding {
+        self.encoding
+    }
+
+    /// Where it is mapped; None where locking the pages would copy them.
+    pub fn mapped_pages(&self) -> Option<MappedPages<'_>> {
+        let (base, bytes, lock) = match &self.memory {
+            Memory::Lease(lease) => (lease.buffer().base(), lease.buffer().size(), lease.pages()),
+            Memory::Own { mapped, .. } if mapped.sharing() == Sharing::Private => return None,
+            Memory::Own { mapped, pages, .. } => (mapped.base(), mapped.length(), pages),
+        };
+        Some(MappedPages { base, bytes: usize::try_from(bytes).ok()?, lock })
     }
 
     /// Frees the lease, if it is in one, for the next witness; the memory itself goes with the drop.

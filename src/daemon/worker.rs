@@ -8,6 +8,7 @@ use super::registry::{LoadedCircuit, describe};
 use super::scheduler::{Scheduler, Task};
 use super::witness::{PrivateWitness, ReadError, Witness};
 use crate::algebra::{CancelToken, Canonical};
+use crate::gpu::prover::DeviceError;
 use crate::groth16::{ProveError, Randomness, Stage, Timeline, VerifiedProof, VerifyError};
 use crate::proto::{ContentId, ErrorCode, MAX_INLINE_INPUT_BYTES, PartitionProof, ProtocolError, Span};
 use std::{
@@ -37,6 +38,8 @@ pub struct Worker {
 enum Failure {
     Cancelled,
     Typed(ProtocolError),
+    /// The device is lost.
+    Lost(String),
 }
 
 impl From<ProtocolError> for Failure {
@@ -64,6 +67,11 @@ impl From<BackendError> for Failure {
             BackendError::Witness(error) => error.into(),
             BackendError::Prove(ProveError::Cancelled(_)) => Self::Cancelled,
             BackendError::Prove(error) => Self::Typed(internal(format!("the prover failed: {error}"))),
+            BackendError::Device(DeviceError::Gpu(error)) if error.is_out_of_memory() => {
+                Self::Typed(ProtocolError::new(ErrorCode::DeviceMemory, error.to_string()))
+            }
+            BackendError::Device(error) => Self::Typed(internal(format!("the device failed: {error}"))),
+            BackendError::Lost(error) => Self::Lost(error.to_string()),
         }
     }
 }
@@ -75,24 +83,43 @@ impl Worker {
     /// The thread cannot be started.
     pub fn start(self) -> io::Result<thread::JoinHandle<()>> {
         thread::Builder::new().name(format!("worker-{}", self.index)).spawn(move || {
-            while let Some(task) = self.scheduler.next(self.index) {
-                self.run(task);
-            }
+            while let Some(task) = self.scheduler.next(self.index)
+                && self.run(task)
+            {}
         })
     }
 
-    fn run(&self, task: Task) {
+    /// Whether the backend can go on.
+    fn run(&self, task: Task) -> bool {
         let proved = catch_unwind(AssertUnwindSafe(|| self.prove(&task)));
         let outcome = match proved {
             Ok(Ok(proof)) => Outcome::Proved(proof),
             Ok(Err(Failure::Cancelled)) => Outcome::Cancelled,
             Ok(Err(Failure::Typed(error))) => Outcome::Failed(error),
+            Ok(Err(Failure::Lost(reason))) => {
+                self.lose(task, reason);
+                return false;
+            }
             Err(panic) => Outcome::Failed(internal(format!("the prover panicked: {}", describe(&*panic)))),
         };
         let Task { job, partition, circuit, witness, .. } = task;
         // The lease is free before anybody can learn that the partition has ended.
         drop((witness, circuit));
         self.scheduler.complete(self.index, job, partition, outcome, self.backend.name());
+        true
+    }
+
+    /// Ends the work of this worker for good, and that of the daemon: the partition is nobody's fault, and is
+    /// handed back for the next daemon.
+    fn lose(&self, task: Task, reason: String) {
+        let Task { job, partition, circuit, witness, .. } = task;
+        let backend = self.backend.name();
+        tracing::error!(
+            JOB = %job, BACKEND = backend,
+            "{backend} is lost in partition {partition} of job {job}: {reason}"
+        );
+        drop((witness, circuit));
+        self.scheduler.lose(self.index, job, partition, format!("{backend}: {reason}"));
     }
 
     fn prove(&self, task: &Task) -> Result<PartitionProof, Failure> {
@@ -104,7 +131,9 @@ impl Worker {
         for attempt in 1..=ATTEMPTS {
             let mut on_stage = |stage| self.scheduler.stage(task.job, task.partition, stage);
             let claim = self.backend.prove(ProofRequest {
+                name: &circuit.name,
                 circuit: &circuit.circuit,
+                circuit_id: circuit.circuit_id,
                 key: &circuit.key,
                 witness,
                 randomness: Randomness::from_os().map_err(|e| internal(format!("no randomness: {e}")))?,
@@ -160,7 +189,7 @@ impl Worker {
             "job {job}: proof {attempt} of partition {partition} failed its self-check: {rejected}"
         );
         if attempt < ATTEMPTS {
-            self.scheduler.count_retry();
+            self.scheduler.count_retry(self.index);
         }
     }
 }

@@ -8,10 +8,10 @@ pub mod messages;
 pub mod packet;
 
 pub use messages::{
-    Accepted, AwaitRequest, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState, DecodeError,
-    DecodeProblem, ErrorCode, Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus, KeyTier, Lease,
-    LeaseRequest, MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority, Progress,
-    ProtocolError, Reply, ReplyBody, Request, RequestBody, Retry, Span, Status, Submit, Welcome,
+    Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState,
+    DecodeError, DecodeProblem, ErrorCode, Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus,
+    KeyTier, Lease, LeaseRequest, MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority,
+    Progress, ProtocolError, Reply, ReplyBody, Request, RequestBody, Retry, Span, Status, Submit, Welcome,
     WitnessSource,
 };
 pub use packet::{DescriptorError, Packet, PacketSocket, PeerCredentials, RecvError};

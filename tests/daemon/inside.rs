@@ -7,7 +7,7 @@ use cuzk::{
         config::ConfigSource,
         cpu::CpuBackend,
         lifecycle::{
-            self, Control, Setup, StartError,
+            self, Control, RunError, Setup,
             notify::{Event, Notify},
         },
     },
@@ -131,7 +131,7 @@ pub struct Inside {
     pub backend: Arc<TestBackend>,
     pub notes: Notes,
     controls: mpsc::Sender<Control>,
-    task: JoinHandle<Result<(), StartError>>,
+    task: JoinHandle<Result<(), RunError>>,
 }
 
 impl Inside {
@@ -155,6 +155,7 @@ impl Inside {
             config: source.load().unwrap(),
             source,
             backends: vec![backend.clone()],
+            quarantined: Vec::new(),
             notify: Box::new(notes.clone()),
             watchdog,
             set_log_level: Box::new(|_| {}),

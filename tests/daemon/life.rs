@@ -5,7 +5,7 @@ use crate::{
     peer::{Peer, assert_refused},
     with_chain,
 };
-use cuzk::proto::{DaemonState, ErrorCode, KeyTier};
+use cuzk::proto::{BackendState, DaemonState, ErrorCode, KeyTier};
 use nix::sys::{
     signal::Signal,
     socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket},
@@ -55,6 +55,30 @@ async fn ready_means_that_the_circuits_are_hot() {
     assert_refused(peer.lease("broken", true).await, ErrorCode::CircuitUnavailable, &["/nonexistent"]);
     assert_refused(peer.lease("other", true).await, ErrorCode::UnknownCircuit, &["\"other\""]);
     daemon.stop();
+}
+
+#[tokio::test]
+async fn what_proves_is_chosen_and_told() {
+    let daemon = Builder::new().config("prover.backend = 'cpu'").start();
+    let status = Peer::greet(&daemon.socket()).await.status().await;
+    let [cpu] = &status.backends[..] else { panic!("{:?}", status.backends) };
+    assert_eq!((&cpu.name[..], cpu.state, cpu.memory), ("cpu", BackendState::Ready, 0));
+    assert_eq!(cpu.why, "prover.backend is \"cpu\"");
+    daemon.stop();
+
+    // Whether there are other devices or none at all, and in a build that has no CUDA, too.
+    let mut daemon = Builder::new().config("prover.devices = ['GPU-deaddeaddead']").spawn();
+    assert_eq!(daemon.wait().code(), Some(78));
+    assert!(daemon.log().contains("prover.devices"), "{}", daemon.log());
+}
+
+#[test]
+fn the_version_tells_the_build_and_its_kernels() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cuzk-daemon")).arg("--version").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (first, second) = said.split_once('\n').unwrap();
+    assert_eq!(first, format!("cuzk-daemon {}", cuzk::BUILD_ID));
+    assert!(second.contains("CUDA"), "{said}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The daemon's configuration: one TOML file and its drop-ins (`FILE.d/*.toml`, in the order of their
 //! names, a later setting replacing an earlier one). Whatever is wrong is collected, not just the first
 //! thing found, and each problem names its file, line and key.
+mod prover;
 mod settings;
 
 use super::units::show_bytes;
+pub use prover::{DeviceName, Devices, Prover, Proving};
 pub use settings::Takes;
 use settings::{SETTINGS, Setting};
 use std::{
@@ -43,8 +45,10 @@ pub struct Config {
     pub memory: Memory,
     /// What `auto` leaves to the rest of the host, in bytes.
     pub memory_margin: u64,
-    /// Threads of the CPU prover.
+    /// Threads of the CPU prover, and of what a device leaves to the CPU.
     pub threads: usize,
+    /// What proves.
+    pub prover: Prover,
     /// How long a finished job's result waits for its owner.
     pub result_ttl: Duration,
     /// How long running partitions may go on after SIGTERM.
@@ -88,6 +92,7 @@ impl Default for Config {
             memory: Memory::Auto,
             memory_margin: 1 << 30,
             threads: available_threads(),
+            prover: Prover::default(),
             result_ttl: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(60),
             log: tracing::Level::INFO,
@@ -287,6 +292,7 @@ impl Loader {
                 contradictions.push((key, format!("found {part}, wanted at most {whole_key} = {whole}")));
             }
         }
+        contradictions.extend(config.prover.contradictions(|key| self.places.contains_key(key)));
         for (key, message) in contradictions {
             let place = self.places.get(key);
             let file = place.map_or(main, |(file, _)| file).to_owned();

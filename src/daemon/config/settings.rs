@@ -1,5 +1,5 @@
 //! The table of settings: for each key how its value is read, shown and kept, and when a change takes effect.
-use super::{Config, Memory};
+use super::{Config, Memory, prover};
 use crate::daemon::units::{parse_bytes, parse_duration, show_bytes, show_duration};
 use std::{path::PathBuf, str::FromStr, time::Duration};
 use toml::de::DeValue;
@@ -51,6 +51,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("memory", Restart, memory, memory, show_memory),
     setting!("memory_margin", Restart, memory_margin, bytes, |b: &u64| quote(&show_bytes(*b))),
     setting!("threads", Restart, threads, threads, usize::to_string),
+    setting!("prover.backend", Restart, prover.backend, prover::backend, prover::show_backend),
+    setting!("prover.devices", Restart, prover.devices, prover::devices, prover::show_devices),
+    setting!("prover.device_memory", Restart, prover.device_memory, prover::device_memory, prover::show_device_memory),
+    setting!("prover.cpu_fallback", Restart, prover.cpu_fallback, prover::truth, bool::to_string),
     setting!("result_ttl", Reload, result_ttl, duration, |d: &Duration| quote(&show_duration(*d))),
     setting!("stop_timeout", Reload, stop_timeout, duration, |d: &Duration| quote(&show_duration(*d))),
     setting!("log", Reload, log, level, |l: &tracing::Level| quote(&l.to_string().to_lowercase())),
@@ -70,7 +74,7 @@ const MAX_SOCKET_PATH: usize = 108 - 1 - ".new".len();
 const MAX_THREADS: usize = 4096;
 const MAX_COUNT: u32 = 1_000_000;
 
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
@@ -91,7 +95,7 @@ fn show_some_bytes(bytes: &Option<u64>) -> String {
 }
 
 /// What stands in the file, for a message.
-fn found(value: &DeValue<'_>) -> String {
+pub(super) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("{text:?}"),
         DeValue::Integer(number) => number.to_string(),
@@ -101,11 +105,11 @@ fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-fn wanted(value: &DeValue<'_>, what: &str) -> String {
+pub(super) fn wanted(value: &DeValue<'_>, what: &str) -> String {
     format!("found {}, wanted {what}", found(value))
 }
 
-fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
+pub(super) fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     value.as_str().ok_or_else(|| wanted(value, what))
 }
 

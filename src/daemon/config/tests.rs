@@ -30,6 +30,11 @@ fn every_setting_is_read() {
         result_ttl = "10min"
         stop_timeout = "5s"
         log = "debug"
+        [prover]
+        backend = "auto"
+        devices = [1, "GPU-6f0a1b2c"]
+        device_memory = "8GiB"
+        cpu_fallback = true
         [limits]
         connections = 10
         connections_per_uid = 9
@@ -52,6 +57,12 @@ fn every_setting_is_read() {
         memory: Memory::Bytes(16 << 30),
         memory_margin: 1 << 30,
         threads: 3,
+        prover: Prover {
+            backend: Proving::Auto,
+            devices: Devices::Named(vec![DeviceName::Index(1), DeviceName::Id("GPU-6f0a1b2c".into())]),
+            device_memory: Some(8 << 30),
+            cpu_fallback: true,
+        },
         result_ttl: Duration::from_secs(600),
         stop_timeout: Duration::from_secs(5),
         log: tracing::Level::DEBUG,
@@ -107,6 +118,26 @@ fn each_refusal_names_line_key_found_and_wanted() {
         ("threads = true", 1, "threads", &["found true"]),
         ("result_ttl = '60'", 1, "result_ttl", &["\"60\"", "min"]),
         ("stop_timeout = 60", 1, "stop_timeout", &["found 60", "30s"]),
+        ("prover.backend = 'gpu'", 1, "prover.backend", &["\"gpu\"", "\"cuda\""]),
+        ("prover.devices = 0", 1, "prover.devices", &["found 0", "\"all\""]),
+        ("prover.devices = []", 1, "prover.devices", &["array", "\"all\""]),
+        ("prover.devices = [0, true]", 1, "prover.devices", &["found true", "UUID"]),
+        ("prover.devices = [-1]", 1, "prover.devices", &["found -1"]),
+        ("prover.device_memory = '0B'", 1, "prover.device_memory", &["0B"]),
+        ("prover.device_memory = 8", 1, "prover.device_memory", &["found 8", "GiB"]),
+        ("prover.cpu_fallback = 'yes'", 1, "prover.cpu_fallback", &["yes", "true"]),
+        (
+            "[prover]\nbackend = 'cuda'\ncpu_fallback = true",
+            3,
+            "prover.cpu_fallback",
+            &["found prover.backend = \"cuda\"", "wanted \"auto\""],
+        ),
+        (
+            "[prover]\ndevices = [0]\nbackend = 'cpu'",
+            2,
+            "prover.devices",
+            &["found prover.backend = \"cpu\""],
+        ),
         ("log = 'verbose'", 1, "log", &["verbose", "debug"]),
         ("limits.jobs = 0", 1, "limits.jobs", &["found 0"]),
         ("limits.jobs = 99999999999999999999", 1, "limits.jobs", &["99999999999999999999", "1000000"]),

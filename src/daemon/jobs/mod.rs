@@ -312,6 +312,15 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         if had_ended { None } else { job.ended(now) }
     }
 
+    /// Takes a running partition back as if it had never come, for its prover is gone: its owner may submit
+    /// it again. Its witness must have been dropped.
+    pub fn hand_back(&mut self, job: JobId, partition: u32, now: Instant) {
+        let Some(job) = self.jobs.get_mut(&job) else { return };
+        job.partitions[partition as usize] =
+            if job.verdict.is_none() { Partition::Missing } else { Partition::Cancelled };
+        job.touch(now);
+    }
+
     /// Counts a proof that failed its self-check and is tried again.
     pub fn count_retry(&mut self) {
         self.counters.self_check_retries += 1;

@@ -6,7 +6,7 @@ pub mod logging;
 pub mod notify;
 pub mod signals;
 
-use super::backend::Backend;
+use super::backend::{Backend, Quarantined};
 use super::budget::Budget;
 use super::config::{Config, ConfigSource, Memory};
 use super::host::{HostError, HostFiles};
@@ -53,6 +53,8 @@ pub struct Setup {
     pub source: ConfigSource,
     /// What proves; one worker each.
     pub backends: Vec<Arc<dyn Backend>>,
+    /// What does not prove, though it might have.
+    pub quarantined: Vec<Quarantined>,
     /// The service manager.
     pub notify: Box<dyn Notify>,
     /// What the watchdog allows between two signs of life, where there is one.
@@ -84,18 +86,31 @@ pub enum StartError {
     Worker(#[source] io::Error),
 }
 
+/// Why the daemon ends without having been told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A device failed for good; only a new process can use it again.
+    #[error("a device is lost: {0}")]
+    DeviceLost(String),
+}
+
 /// Serves `listener` until told to stop; the last sender of `controls` going away is a stop, too.
 ///
 /// # Errors
-/// [`StartError`], before anything is served.
+/// [`RunError::Start`], before anything is served; [`RunError::DeviceLost`], after what other devices
+/// were proving has ended.
 pub async fn run(
     listener: UnixSeqpacketListener,
     setup: Setup,
     controls: mpsc::Receiver<Control>,
-) -> Result<(), StartError> {
-    let Setup { config, source, backends, notify, watchdog, set_log_level } = setup;
-    let service = Arc::new(assemble(&config, &backends)?);
-    let changes = service.registry.read(&config.circuits_dir)?;
+) -> Result<(), RunError> {
+    let Setup { config, source, backends, quarantined, notify, watchdog, set_log_level } = setup;
+    let service = Arc::new(assemble(&config, &backends, quarantined)?);
+    let changes = service.registry.read(&config.circuits_dir).map_err(StartError::from)?;
     tracing::info!("circuits: {}", names(&changes.added));
     let mut workers = Vec::new();
     for (index, backend) in backends.into_iter().enumerate() {
@@ -120,14 +135,22 @@ pub async fn run(
         stalled: None,
     };
     life.live(controls, watchdog).await;
+    let lost = life.service.scheduler.lost();
     room.abort();
     // A worker that is stuck in a backend does not keep the daemon from ending.
     drop(workers);
     let _ended = server.await;
-    Ok(())
+    match lost {
+        None => Ok(()),
+        Some(lost) => Err(RunError::DeviceLost(lost)),
+    }
 }
 
-fn assemble(config: &Config, backends: &[Arc<dyn Backend>]) -> Result<Service, StartError> {
+fn assemble(
+    config: &Config,
+    backends: &[Arc<dyn Backend>],
+    quarantined: Vec<Quarantined>,
+) -> Result<Service, StartError> {
     let total = match config.memory {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => HostFiles::default().budget(config.memory_margin)?,
@@ -139,7 +162,12 @@ fn assemble(config: &Config, backends: &[Arc<dyn Backend>]) -> Result<Service, S
     let users = Users::new(config.limits.clone());
     let provers = backends.to_vec();
     let headroom = move |circuit: &Circuit, key: &ProvingKey| {
-        provers.iter().fold(0u64, |sum, prover| sum.saturating_add(prover.working_bytes(circuit, key)))
+        let mut sum = 0u64;
+        for prover in &provers {
+            prover.accepts(circuit, key).map_err(|why| format!("{}: {why}", prover.name()))?;
+            sum = sum.saturating_add(prover.working_bytes(circuit, key));
+        }
+        Ok(sum)
     };
     let registry = Registry::new(LoadSettings {
         budget: budget.clone(),
@@ -148,7 +176,7 @@ fn assemble(config: &Config, backends: &[Arc<dyn Backend>]) -> Result<Service, S
         headroom: Arc::new(headroom),
     });
     let scheduler = Scheduler::new(users.clone(), backends.len());
-    Ok(Service::new(registry, scheduler, budget, users, backends.to_vec()))
+    Ok(Service::new(registry, scheduler, budget, users, backends.to_vec(), quarantined))
 }
 
 fn names(names: &[String]) -> String {
@@ -173,6 +201,7 @@ impl Life {
     async fn live(&mut self, mut controls: mpsc::Receiver<Control>, watchdog: Option<Duration>) {
         self.loading = Some(Progress::default());
         let registry = self.service.registry.clone();
+        let scheduler = self.service.scheduler.clone();
         let mut ticks = time::interval(TICK);
         // A stall is seen at the second look, which must come early enough for the watchdog to act.
         let mut beats = time::interval(watchdog.map_or(TICK, |allowed| allowed / 2));
@@ -184,13 +213,13 @@ impl Life {
                     Some(Control::Reload) => self.reload(),
                     Some(Control::Stop) | None => break,
                 },
+                () = scheduler.losing() => break,
                 () = registry.settled(), if self.loading.is_some() => self.loaded(),
                 _ = ticks.tick() => self.tick(),
                 _ = beats.tick(), if watchdog.is_some() => self.beat(),
             }
         }
         self.begin_stop();
-        let scheduler = self.service.scheduler.clone();
         let mut budget = pin!(time::sleep(self.config.stop_timeout));
         loop {
             tokio::select! {
@@ -306,10 +335,13 @@ impl Life {
 
     fn begin_stop(&self) {
         self.service.scheduler.drain();
-        let message = "stopping: waiting for running partitions";
+        let message = match self.service.scheduler.lost() {
+            None => "stopping: waiting for running partitions".to_owned(),
+            Some(lost) => format!("a device is lost, waiting for what others prove: {lost}"),
+        };
         tracing::info!("{message}");
-        self.service.set_message(message);
-        self.notify.notify(&[Event::Stopping, Event::Status(message)]);
+        self.service.set_message(&message);
+        self.notify.notify(&[Event::Stopping, Event::Status(&message)]);
     }
 }
 

@@ -137,7 +137,7 @@ async fn attempt(
             let exact = Demand {
                 keys,
                 circuits: circuit.num_bytes(),
-                headroom: headroom(&circuit, &key),
+                headroom: headroom(&circuit, &key)?,
                 ..Demand::default()
             };
             if !reservation.try_resize(exact).map_err(|e| e.to_string())? {

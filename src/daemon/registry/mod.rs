@@ -24,8 +24,8 @@ use tokio::{sync::watch, time::sleep};
 pub use loading::LoadedCircuit;
 pub(crate) use loading::describe;
 
-/// Bytes of working memory that must be set aside for a circuit, whatever proves it.
-pub type Headroom = dyn Fn(&Circuit, &ProvingKey) -> u64 + Send + Sync;
+/// Bytes of working memory that must be set aside for a circuit, whatever proves it; or why it cannot be proved.
+pub type Headroom = dyn Fn(&Circuit, &ProvingKey) -> Result<u64, String> + Send + Sync;
 
 /// How long making room waits for a circuit to become idle before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -21,7 +21,7 @@ impl Bench {
             budget: budget.clone(),
             state_dir: dir.path().to_owned(),
             threads: 1,
-            headroom: Arc::new(|_, _| HEADROOM),
+            headroom: Arc::new(|_, _| Ok(HEADROOM)),
         });
         Self { dir, budget, registry }
     }

@@ -15,10 +15,10 @@ fn service() -> Arc<Service> {
         budget: budget.clone(),
         state_dir: "/nonexistent".into(),
         threads: 1,
-        headroom: Arc::new(|_, _| 0),
+        headroom: Arc::new(|_, _| Ok(0)),
     });
     let scheduler = Scheduler::new(users.clone(), 0);
-    Arc::new(Service::new(registry, scheduler, budget, users, Vec::new()))
+    Arc::new(Service::new(registry, scheduler, budget, users, Vec::new(), Vec::new()))
 }
 
 async fn send(peer: &PacketSocket, body: RequestBody) {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A circuit and its key by their content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentIds {
     /// BLAKE3 of the circuit.
     pub circuit: [u8; 32],
@@ -136,6 +136,11 @@ impl<Q: Queue> DeviceProver<Q> {
         let index = self.residents.partition_point(|resident| resident.at < at);
         self.residents.insert(index, Resident { ids, at, loaded, used: self.uses });
         Ok(index)
+    }
+
+    /// Lets go of everything that is loaded.
+    pub fn clear(&mut self) {
+        self.residents.clear();
     }
 
     fn device(&self, memory: u64) -> MsmDevice {

@@ -77,6 +77,8 @@ wire_enum! {
         UnknownJob = "unknownJob",
         /// The job was cancelled.
         JobCancelled = "jobCancelled",
+        /// A device ran out of memory in the middle of a proof.
+        DeviceMemory = "deviceMemory",
     }
 }
 

@@ -24,5 +24,7 @@ pub use job::{
 };
 pub use reply::{Reply, ReplyBody, Welcome};
 pub use request::{Hello, Request, RequestBody};
-pub use status::{BackendStatus, Counters, DaemonState, JobStatus, MemoryStatus, PartitionStatus, Status};
+pub use status::{
+    BackendState, BackendStatus, Counters, DaemonState, JobStatus, MemoryStatus, PartitionStatus, Status,
+};
 pub use wire::{DecodeError, DecodeProblem};

@@ -18,6 +18,18 @@ wire_enum! {
     }
 }
 
+wire_enum! {
+    /// Whether a prover proves.
+    BackendState, "state" {
+        /// It does.
+        Ready = "ready",
+        /// It could not be used at the start, or did not give the known answer.
+        Quarantined = "quarantined",
+        /// Its device failed for good.
+        Lost = "lost",
+    }
+}
+
 /// The daemon at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -50,12 +62,24 @@ pub struct Status {
 /// One prover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendStatus {
-    /// E.g. `cpu`.
+    /// `cpu`, or `cuda:` and the first digits of the device's UUID.
     pub name: String,
-    /// Why this one and no other.
+    /// Why this one and no other; for one that does not prove: why not.
     pub why: String,
     /// Partitions that it is proving.
     pub running: u32,
+    /// Whether it proves.
+    pub state: BackendState,
+    /// Its proofs that did not verify and were made again.
+    pub retries: u64,
+    /// Model, UUID and PCI address of its device; empty for the CPU.
+    pub device: String,
+    /// Bytes of the device's memory that are taken.
+    pub memory: u64,
+    /// Those of them that circuits and keys keep.
+    pub memory_kept: u64,
+    /// Names of the circuits on the device.
+    pub circuits: Vec<String>,
 }
 
 /// The memory budget, in bytes.
@@ -140,6 +164,15 @@ impl Status {
             to.set_name(&backend.name[..]);
             to.set_why(&backend.why[..]);
             to.set_running(backend.running);
+            to.set_state(backend.state.to_wire());
+            to.set_retries(backend.retries);
+            to.set_device(&backend.device[..]);
+            to.set_memory_bytes(backend.memory);
+            to.set_memory_kept(backend.memory_kept);
+            let mut circuits = to.init_circuits(wire::count(&backend.circuits));
+            for (circuit, index) in backend.circuits.iter().zip(0..) {
+                circuits.set(index, &circuit[..]);
+            }
         }
         self.memory.write(to.reborrow().init_memory());
         CircuitInfo::write_list(&self.circuits, to.reborrow().init_circuits(wire::count(&self.circuits)));
@@ -157,10 +190,21 @@ impl Status {
         let list = from.get_backends()?;
         let mut backends = Vec::with_capacity(wire::entries("backends", list.len(), max_entries)?);
         for backend in list {
+            let list = backend.get_circuits()?;
+            let mut circuits = Vec::with_capacity(wire::entries("circuits", list.len(), max_entries)?);
+            for circuit in list {
+                circuits.push(wire::text("circuits", circuit)?);
+            }
             backends.push(BackendStatus {
                 name: wire::text("name", backend.get_name())?,
                 why: wire::text("why", backend.get_why())?,
                 running: backend.get_running(),
+                state: BackendState::from_wire(backend.get_state())?,
+                retries: backend.get_retries(),
+                device: wire::text("device", backend.get_device())?,
+                memory: backend.get_memory_bytes(),
+                memory_kept: backend.get_memory_kept(),
+                circuits,
             });
         }
         let list = from.get_jobs()?;

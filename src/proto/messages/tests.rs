@@ -175,8 +175,21 @@ fn job_status() -> impl Strategy<Value = JobStatus> {
 }
 
 fn status() -> impl Strategy<Value = Status> {
-    let backend =
-        (text(), text(), any::<u32>()).prop_map(|(name, why, running)| BackendStatus { name, why, running });
+    let state = select(BackendState::ALL);
+    let device = (text(), any::<u64>(), any::<u64>(), vec(text(), 0..4));
+    let backend = (text(), text(), any::<u32>(), state, any::<u64>(), device).prop_map(
+        |(name, why, running, state, retries, (device, memory, memory_kept, circuits))| BackendStatus {
+            name,
+            why,
+            running,
+            state,
+            retries,
+            device,
+            memory,
+            memory_kept,
+            circuits,
+        },
+    );
     let memory = any::<(u64, u64, u64, u64, u64, u64, u32)>().prop_map(
         |(total, used, leases, keys, circuits, working, waiting)| MemoryStatus {
             total,

@@ -1,0 +1,235 @@
+//! One device as a backend: its arena with the circuits on it, the witness's way there, and what to make of
+//! its failures.
+use crate::algebra::Canonical;
+use crate::daemon::{
+    backend::{Backend, BackendError, Claim, DeviceUse, ProofRequest},
+    pages::HeldPages,
+    units::about_bytes,
+    witness::{MappedPages, ReadError, Witness},
+};
+use crate::gpu::{
+    DeviceSlice, GpuError, PageLocks,
+    device::DeviceInfo,
+    msm_plan::MsmDevice,
+    prover::{
+        ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LoadPlan, ProofJob, Upload,
+    },
+};
+use crate::groth16::{Proof, ProvingKey};
+use crate::r1cs::Circuit;
+use rayon::ThreadPool;
+use std::{
+    any::Any,
+    collections::HashMap,
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Bytes of a witness that are on their way at a time where the device cannot copy it by itself.
+const STAGING: usize = 4 << 20;
+/// Host memory for what is made while a circuit is loaded: the roots of unity and the list of long rows.
+const LOADING: u64 = 64 << 20;
+
+/// A device's memory, to be used by one backend.
+pub struct Arena {
+    /// The memory.
+    pub memory: DeviceSlice<u8>,
+    /// Keeps it.
+    pub owner: Box<dyn Any + Send + Sync>,
+}
+
+/// A device that has given the known answer.
+pub struct DeviceBackend<Q: PageLocks> {
+    name: String,
+    why: String,
+    info: DeviceInfo,
+    capacity: u64,
+    on_device: Mutex<OnDevice<Q>>,
+    /// What status shows, also while a proof is made.
+    shown: Mutex<DeviceUse>,
+    /// Its own end, once it is lost.
+    lost: OnceLock<DeviceError>,
+    /// Whether it has been logged that a witness cannot be copied by the device itself.
+    staged_once: AtomicBool,
+    /// Does what is left to the CPU.
+    pool: Arc<ThreadPool>,
+    /// Dropped after what uses it.
+    _arena: Box<dyn Any + Send + Sync>,
+}
+
+struct OnDevice<Q: PageLocks> {
+    prover: DeviceProver<Q>,
+    /// Names of the circuits that have been proved.
+    names: HashMap<ContentIds, String>,
+    /// Locked as long as `staging` is there.
+    _staging_lock: Option<Q::Lock>,
+    staging: Box<[u8]>,
+}
+
+/// "cuda:" and as much of the UUID as names it among others.
+pub fn name(info: &DeviceInfo) -> String {
+    let digits = info.uuid.strip_prefix("GPU-").unwrap_or(&info.uuid);
+    format!("cuda:GPU-{}", digits.get(..8).unwrap_or(digits))
+}
+
+impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
+    /// A backend that proves on `queue`'s device, in `arena`, once it has given the known answer.
+    ///
+    /// # Errors
+    /// Why it has not.
+    ///
+    /// # Safety
+    /// The arena is valid memory of the queue's device, as long as its owner lives, and nobody else's.
+    pub unsafe fn new(
+        queue: Q,
+        arena: Arena,
+        info: &DeviceInfo,
+        pool: Arc<ThreadPool>,
+        known: &KnownAnswer,
+    ) -> Result<Self, KnownAnswerError> {
+        let Arena { memory, owner } = arena;
+        let mut staging = vec![0; STAGING].into_boxed_slice();
+        let address = NonNull::from(&mut *staging).cast();
+        // SAFETY: the memory stays where it is as long as the lock, which is dropped before it. Not locked, it
+        // serves as well, only slower.
+        let staging_lock = unsafe { queue.lock_pages(address, staging.len()) }.ok();
+        // SAFETY: the caller's promise.
+        let mut prover = unsafe { DeviceProver::new(queue, memory, info.multiprocessors) };
+        pool.install(|| known.check(&mut prover))?;
+        prover.clear();
+        let capacity = prover.capacity();
+        let (device, memory) = (info.to_string(), about_bytes(capacity));
+        Ok(Self {
+            name: name(info),
+            why: format!("{device} gave the known answer; {memory} of its memory"),
+            info: info.clone(),
+            capacity,
+            on_device: Mutex::new(OnDevice {
+                prover,
+                names: HashMap::new(),
+                _staging_lock: staging_lock,
+                staging,
+            }),
+            shown: Mutex::new(DeviceUse { device, memory: capacity, ..DeviceUse::default() }),
+            lost: OnceLock::new(),
+            staged_once: AtomicBool::new(false),
+            pool,
+            _arena: owner,
+        })
+    }
+
+    fn on_device(&self) -> MutexGuard<'_, OnDevice<Q>> {
+        // A panic in a proof leaves the list of circuits as it was, or longer by one that is loaded.
+        self.on_device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shown(&self) -> MutexGuard<'_, DeviceUse> {
+        // Set by single assignments.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mapping of a witness that the device can copy by itself.
+    fn locked_pages<'a>(&self, queue: &Q, witness: &'a Witness) -> Option<MappedPages<'a>> {
+        let pages = witness.mapped_pages()?;
+        let lock = || {
+            // SAFETY: the mapping's owner drops the lock before it unmaps.
+            match unsafe { queue.lock_pages(pages.base, pages.bytes) } {
+                Ok(lock) => Some(Box::new(lock) as HeldPages),
+                Err(error) => {
+                    self.note_staging(&error);
+                    None
+                }
+            }
+        };
+        pages.lock.is_held(lock).then_some(pages)
+    }
+
+    fn note_staging(&self, error: &GpuError) {
+        if !self.staged_once.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{}: witnesses are copied on the host first, as their pages cannot be locked: {error}",
+                self.name
+            );
+        }
+    }
+
+    fn make(&self, request: ProofRequest<'_>) -> Result<(Proof, Vec<Canonical>), DeviceError> {
+        let ProofRequest { name, circuit, circuit_id, key, witness, randomness, cancel, timeline, on_stage } =
+            request;
+        let mut on_device = self.on_device();
+        let OnDevice { prover, names, staging, .. } = &mut *on_device;
+        let upload = match self.locked_pages(prover.queue(), witness) {
+            Some(pages) => Upload::Direct(pages.base),
+            None => Upload::Staged(staging),
+        };
+        let ids = ContentIds { circuit: circuit_id.0, key: key.id };
+        let mut on_stage = |stage| on_stage(stage);
+        let job = ProofJob {
+            circuit,
+            key,
+            encoding: witness.encoding(),
+            witness,
+            upload,
+            randomness,
+            cancel,
+            timeline,
+            on_stage: &mut on_stage,
+        };
+        // SAFETY: the ids are those of circuit and key; the witness's mapping outlives the call.
+        let made = unsafe { prover.prove(ids, job) };
+        names.insert(ids, name.to_owned());
+        names.retain(|ids, _| prover.loaded().any(|loaded| loaded == *ids));
+        let mut shown = self.shown();
+        shown.circuits = prover.loaded().filter_map(|ids| names.get(&ids).cloned()).collect();
+        shown.memory_kept = prover.resident_bytes();
+        made
+    }
+
+    /// What a failure is to the daemon. The driver fails every call of a device that is lost: so this asks.
+    fn judge(&self, error: DeviceError) -> BackendError {
+        match error {
+            DeviceError::Cancelled(cancelled) => ReadError::Cancelled(cancelled).into(),
+            DeviceError::Witness(error) => ReadError::Invalid(error).into(),
+            DeviceError::Gpu(_) if self.on_device().prover.queue().finish().is_err() => {
+                BackendError::Lost(self.lost.get_or_init(|| error).clone())
+            }
+            other => BackendError::Device(other),
+        }
+    }
+}
+
+impl<Q: PageLocks + Send + Sync> Backend for DeviceBackend<Q> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// The worker looks for the constraint that a bad witness does not satisfy: 32 bytes a value.
+    fn working_bytes(&self, circuit: &Circuit, _key: &ProvingKey) -> u64 {
+        32 * circuit.num_variables() as u64 + STAGING as u64 + LOADING
+    }
+
+    fn device_use(&self) -> Option<DeviceUse> {
+        Some(self.shown().clone())
+    }
+
+    fn accepts(&self, circuit: &Circuit, key: &ProvingKey) -> Result<(), String> {
+        let (memory, multiprocessors) = (self.capacity, self.info.multiprocessors);
+        let planned = LoadPlan::new(circuit, key, MsmDevice { memory, multiprocessors });
+        planned.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn prove(&self, request: ProofRequest<'_>) -> Result<Claim, BackendError> {
+        if let Some(error) = self.lost.get() {
+            return Err(BackendError::Lost(error.clone()));
+        }
+        let made = self.pool.install(|| self.make(request));
+        made.map(|(proof, inputs)| Claim { proof, inputs }).map_err(|error| self.judge(error))
+    }
+}
