@@ -1,6 +1,6 @@
 // Points of keys: from the encoding of files to the form that kernels read, and their multiples. Also the
 // arithmetic of fields and curves, value by value, for tests and for a device's known answer.
-#include "curve.cuh"
+#include "batch_affine.cuh"
 
 namespace cuzk {
 namespace points {
@@ -55,70 +55,29 @@ CUZK_WARP_FN void decode(const DecodeArgs& a) {
 struct MultiplesArgs {
     const uint4* in;
     uint4* out;
-    uint4* scratch;      // [batch][9][threads of the grid]
+    uint4* scratch;      // [batch][BATCH_WORDS][threads of the grid]
     uint64_t count;
     uint32_t doublings;
     uint32_t batch;      // points that share an inversion
 };
 
-CUZK_WARP_FN void store_plane(uint4* planes, uint64_t threads, const Fp& v) {
-#pragma unroll
-    for (int j = 0; j < 3; j++) planes[j * threads] = {v.l[4 * j], v.l[4 * j + 1], v.l[4 * j + 2], v.l[4 * j + 3]};
-}
-CUZK_WARP_FN Fp load_plane(const uint4* planes, uint64_t threads) {
-    Fp v;
-#pragma unroll
-    for (int j = 0; j < 3; j++) {
-        uint4 w = planes[j * threads];
-        v.l[4 * j] = w.x;
-        v.l[4 * j + 1] = w.y;
-        v.l[4 * j + 2] = w.z;
-        v.l[4 * j + 3] = w.w;
+template <class F>
+struct Doubled {
+    const uint4* points;
+    uint32_t doublings;
+
+    CUZK_WARP_FN Xyzz<F> operator()(uint64_t i) const {
+        Xyzz<F> p = to_xyzz(load_affine<F>(points, i));
+        for (uint32_t d = 0; d < doublings; d++) p = twice(p);
+        return p;
     }
-    return v;
-}
+    CUZK_WARP_FN void infinite(uint64_t) const {}
+};
 
 // out[i] = 2^doublings * in[i].
 template <class F>
 CUZK_WARP_FN void multiples(const MultiplesArgs& a) {
-    uint64_t threads = uint64_t(gridDim.x) * THREADS, thread = thread_of_grid();
-    uint64_t groups = threads / F::LANES, group = thread / F::LANES;
-    for (uint64_t base = 0; base < a.count; base += groups * a.batch) {
-        F chain = F::one();
-        uint32_t n = 0;
-        for (; n < a.batch && base + n * groups < a.count; n++) {
-            uint64_t i = base + n * groups + group;
-            bool active = i < a.count;
-            Xyzz<F> p = to_xyzz(load_affine<F>(a.in, active ? i : 0));
-            for (uint32_t d = 0; d < a.doublings; d++) p = twice(p);
-            // X and Y wait in the result's place.
-            if (active) store_affine<F>(a.out, i, {p.x, p.y});
-            uint4* planes = a.scratch + uint64_t(9 * n) * threads + thread;
-            store_plane(planes, threads, share_of(chain));
-            store_plane(planes + 3 * threads, threads, share_of(p.zz));
-            store_plane(planes + 6 * threads, threads, share_of(p.zzz));
-            chain = product(chain, select(p.is_infinity(), F::one(), p.zzz));
-        }
-        F inverted = inverse(chain);
-        while (n-- > 0) {
-            uint64_t i = base + n * groups + group;
-            bool active = i < a.count;
-            const uint4* planes = a.scratch + uint64_t(9 * n) * threads + thread;
-            F before, zz, zzz;
-            share_of(before) = load_plane(planes, threads);
-            share_of(zz) = load_plane(planes + 3 * threads, threads);
-            share_of(zzz) = load_plane(planes + 6 * threads, threads);
-            bool infinity = zz.is_zero();
-            // 1/ZZZ; and 1/ZZ = ZZ^2 / ZZ^3 = (ZZ / ZZZ)^2.
-            F over_zzz = product(inverted, before);
-            F over_zz = squared(product(zz, over_zzz));
-            inverted = product(inverted, select(infinity, F::one(), zzz));
-            Affine<F> p = load_affine<F>(a.out, active ? i : 0);
-            p = {product(p.x, over_zz), product(p.y, over_zzz)};
-            if (infinity) p = Affine<F>::infinity();
-            if (active) store_affine(a.out, i, p);
-        }
-    }
+    store_in_batches<F>(Doubled<F>{a.in, a.doublings}, a.out, a.scratch, a.count, a.batch);
 }
 
 struct FieldArgs {

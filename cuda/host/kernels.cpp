@@ -6,6 +6,7 @@
 #include "../msm_sort.cu"
 #include "../ntt.cu"
 #include "../points.cu"
+#include "../setup.cu"
 #include "../spmv.cu"
 #include "../unpack.cu"
 
@@ -56,6 +57,13 @@ const Kernel KERNELS[] = {
     KERNEL(ntt, cuzk_ntt_inverse_pass, Pass),
     KERNEL(ntt, cuzk_ntt_forward_pass, Pass),
     KERNEL(ntt, cuzk_ntt_middle_pass, Pass),
+    KERNEL(setup, cuzk_setup_powers, Powers),
+    KERNEL(setup, cuzk_setup_lagrange, Lagrange),
+    KERNEL(setup, cuzk_setup_columns, Columns),
+    KERNEL(setup, cuzk_setup_reduce, Reduce),
+    KERNEL(setup, cuzk_setup_combine, Combine),
+    KERNEL(setup, cuzk_setup_multiples_g1, Multiples),
+    KERNEL(setup, cuzk_setup_multiples_g2, Multiples),
     KERNEL(spmv, cuzk_spmv_short_rows, Evaluation),
     KERNEL(spmv, cuzk_spmv_segments, Evaluation),
     KERNEL(spmv, cuzk_spmv_long_rows, Evaluation),

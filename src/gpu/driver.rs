@@ -262,25 +262,41 @@ impl Stream {
     /// `source` is valid and holds values of `T`; nothing unordered with this stream writes it.
     pub unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
         let mut values = Vec::with_capacity(source.len());
-        if !source.is_empty() {
-            self.context.bind()?;
-            cuda!(
-                // SAFETY: the vector's capacity is the slice's length.
-                unsafe {
-                    sys::cuMemcpyDtoHAsync_v2(
-                        values.as_mut_ptr() as *mut c_void,
-                        source.address(),
-                        source.num_bytes(),
-                        self.stream,
-                    )
-                }
-                .result()
-            )?;
-            self.synchronize()?;
-            // SAFETY: the copy has written them all.
-            unsafe { values.set_len(source.len()) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.append(source, &mut values) }?;
         Ok(values)
+    }
+
+    /// Copies from the device to a vector's end, after all work so far, and waits.
+    ///
+    /// # Safety
+    /// As for [`Self::download`].
+    pub unsafe fn append<T: Copy>(
+        &self,
+        source: DeviceSlice<T>,
+        target: &mut Vec<T>,
+    ) -> Result<(), GpuError> {
+        if source.is_empty() {
+            return Ok(());
+        }
+        target.reserve(source.len());
+        self.context.bind()?;
+        cuda!(
+            // SAFETY: the vector has so many places beyond its length.
+            unsafe {
+                sys::cuMemcpyDtoHAsync_v2(
+                    target.spare_capacity_mut().as_mut_ptr() as *mut c_void,
+                    source.address(),
+                    source.num_bytes(),
+                    self.stream,
+                )
+            }
+            .result()
+        )?;
+        self.synchronize()?;
+        // SAFETY: the copy has written them all.
+        unsafe { target.set_len(target.len() + source.len()) };
+        Ok(())
     }
 
     /// Sets every byte.

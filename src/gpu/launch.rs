@@ -139,6 +139,16 @@ impl FrArg {
         Self(value.montgomery_limbs())
     }
 
+    /// base^(2^k), in Montgomery form, for all k below N.
+    pub(super) fn squares<const N: usize>(base: Fr) -> [Self; N] {
+        let mut power = base;
+        std::array::from_fn(|_| {
+            let arg = Self::montgomery(power);
+            power = power.square();
+            arg
+        })
+    }
+
     /// The constant k with (a · b / R) · k / R = a · b · factor, for canonical a, b: factor · R², R = 2^256.
     pub(super) fn product_scale(factor: Fr) -> Self {
         let Some(r_times_factor) = Canonical::new(factor.montgomery_limbs()) else {

@@ -17,6 +17,7 @@ pub mod points;
 pub mod prover;
 pub mod queue;
 pub mod quotient;
+pub mod setup;
 pub mod space;
 pub mod spmv;
 pub mod unpack;

@@ -7,9 +7,9 @@ use super::{
 use crate::algebra::{Curve, G1, G2};
 
 const THREADS: u32 = 128;
-/// Points that share an inversion in [`multiples`].
-const BATCH: u32 = 64;
-/// Blocks for each multiprocessor in [`multiples`].
+/// Points that share an inversion in `store_in_batches` of `cuda/batch_affine.cuh`.
+pub(super) const BATCH: u32 = 64;
+/// Blocks for each multiprocessor there.
 const BLOCKS: u32 = 4;
 
 /// A group whose points the kernels add. The device's memory form of `Affine` and `Projective` is the host's.
@@ -25,6 +25,7 @@ pub struct CurveKernels {
     pub(super) pairs: &'static str,
     pub(super) add: &'static str,
     pub(super) bits: &'static str,
+    pub(super) setup: &'static str,
     decode: &'static str,
     multiples: &'static str,
     field_arithmetic: &'static str,
@@ -44,6 +45,7 @@ impl DeviceCurve for G1 {
         pairs: "cuzk_msm_pairs_g1",
         add: "cuzk_msm_add_g1",
         bits: "cuzk_msm_bits_g1",
+        setup: "cuzk_setup_multiples_g1",
         decode: "cuzk_points_decode_g1",
         multiples: "cuzk_points_multiples_g1",
         field_arithmetic: "cuzk_fp_arithmetic",
@@ -57,6 +59,7 @@ impl DeviceCurve for G2 {
         pairs: "cuzk_msm_pairs_g2",
         add: "cuzk_msm_add_g2",
         bits: "cuzk_msm_bits_g2",
+        setup: "cuzk_setup_multiples_g2",
         decode: "cuzk_points_decode_g2",
         multiples: "cuzk_points_multiples_g2",
         field_arithmetic: "cuzk_fp2_arithmetic",
@@ -116,9 +119,17 @@ struct MultiplesArgs {
 // SAFETY: integers in C layout, as in the kernels.
 unsafe impl KernelArgs for MultiplesArgs {}
 
-/// Bytes of scratch memory that [`multiples`] takes on a device with that many multiprocessors.
+/// Bytes of scratch memory that multiples take, here and in the setup, on a device with that many multiprocessors.
 pub fn multiples_scratch_bytes(multiprocessors: u32) -> u64 {
     u64::from(multiprocessors * BLOCKS) * u64::from(THREADS) * u64::from(BATCH) * 144
+}
+
+/// The grid that computes `count` points in batches: it has at most as many threads as the scratch memory
+/// allows.
+pub(super) fn batch_grid<C: DeviceCurve>(multiprocessors: u32, count: u64) -> Result<Grid, GpuError> {
+    let mut grid = Grid::covering(count * u64::from(C::LANES), THREADS, 1)?;
+    grid.blocks.0 = grid.blocks.0.min(multiprocessors * BLOCKS);
+    Ok(grid)
 }
 
 /// `to[i] = 2^doublings · from[i]`.
@@ -142,8 +153,7 @@ pub unsafe fn multiples<C: DeviceCurve>(
             return Err(GpuError::Length { what, found, wanted });
         }
     }
-    let mut grid = Grid::covering(count * u64::from(C::LANES), THREADS, 1)?;
-    grid.blocks.0 = grid.blocks.0.min(multiprocessors * BLOCKS);
+    let grid = batch_grid::<C>(multiprocessors, count)?;
     let (from, to, scratch) = (from.address(), to.address(), scratch.address());
     let args = MultiplesArgs { from, to, scratch, count, doublings, batch: BATCH };
     // SAFETY: the caller's promise; the grid has at most as many threads as the scratch memory allows.

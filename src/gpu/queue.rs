@@ -24,6 +24,17 @@ pub trait Queue: Launcher {
     /// `source` is valid and holds values of `T`; nothing unordered with this queue writes it.
     unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError>;
 
+    /// Copies from the device to a vector's end, after all work so far, and waits. Memory that the vector has
+    /// reserved is written in place.
+    ///
+    /// # Safety
+    /// As for [`Self::download`].
+    unsafe fn append<T: Copy>(&self, source: DeviceSlice<T>, target: &mut Vec<T>) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        target.extend(unsafe { self.download(source) }?);
+        Ok(())
+    }
+
     /// Sets every byte.
     ///
     /// # Safety
@@ -113,6 +124,11 @@ impl Queue for super::driver::Stream {
     unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
         // SAFETY: the caller's promise.
         unsafe { Self::download(self, source) }
+    }
+
+    unsafe fn append<T: Copy>(&self, source: DeviceSlice<T>, target: &mut Vec<T>) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::append(self, source, target) }
     }
 
     unsafe fn fill<T>(&self, target: DeviceSlice<T>, byte: u8) -> Result<(), GpuError> {

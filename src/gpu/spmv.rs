@@ -98,7 +98,7 @@ pub struct DeviceMatrix {
 /// Mirrors `spmv::Matrix`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct MatrixArg {
+pub(super) struct MatrixArg {
     offsets: u64,
     columns: u64,
     indices: u64,
@@ -126,7 +126,8 @@ struct Evaluation {
 unsafe impl KernelArgs for Evaluation {}
 
 impl DeviceMatrix {
-    fn arg(&self, out: DeviceSlice<Canonical>) -> Result<MatrixArg, GpuError> {
+    /// The kernels' view of it, with `out` for the rows' values.
+    pub(super) fn arg(&self, out: DeviceSlice<Canonical>) -> Result<MatrixArg, GpuError> {
         let entries = self.columns.len() as u64;
         Ok(MatrixArg {
             offsets: self.offsets.address(),

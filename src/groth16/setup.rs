@@ -4,18 +4,18 @@
 //! bellman's: hᵢ = τⁱ·t(τ)/δ, lᵢ = (β·uᵢ + α·vᵢ + wᵢ)/δ, icᵢ the same over γ, aᵢ = uᵢ, bᵢ = vᵢ.
 use super::{HBasis, KeyError, ProvingKey, Query, VerifyingKey, key};
 use crate::{
-    algebra::{Curve, Domain, Fr, G1, G2, PointStore, TwoAdicRoot, msm::runs::Runs},
+    algebra::{Curve, Domain, Fr, G1, G1Affine, G2, G2Affine, PointStore, TwoAdicRoot, msm::runs::Runs},
     r1cs::{Circuit, Matrix},
 };
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Makes a bellman-style key. Same circuit and seed, same key. INSECURE: the seed is the trapdoor.
 ///
 /// Refuses circuits without C, and, as bellman does, circuits with an auxiliary variable that occurs
 /// in no constraint.
 pub fn insecure_setup(circuit: &Circuit, seed: [u8; 32]) -> Result<ProvingKey, KeyError> {
-    let rows = circuit.num_rows() as u64;
-    let domain = Domain::for_rows(rows, TwoAdicRoot::Seven).ok_or(KeyError::Rows { found: rows })?;
+    let domain = domain(circuit)?;
     let trapdoor = Trapdoor::draw(&seed, &domain);
     let Columns { u, v, w } = Columns::at(circuit, &domain, trapdoor.tau)?;
 
@@ -36,11 +36,46 @@ pub fn insecure_setup(circuit: &Circuit, seed: [u8; 32]) -> Result<ProvingKey, K
 
     let total = h.len() + l.len() + a.len() + b.len();
     let g1 = FixedBase::<G1>::new(total);
-    let g2 = FixedBase::<G2>::new(b.len());
-    let single = [trapdoor.alpha, trapdoor.beta, trapdoor.delta];
-    let [alpha_g1, beta_g1, delta_g1] = points(&g1, "alpha, beta, delta", single)?;
-    let [beta_g2, gamma_g2, delta_g2] =
-        points(&g2, "beta, gamma, delta", [trapdoor.beta, trapdoor.gamma, trapdoor.delta])?;
+    let points = Points {
+        ic: g1.finite("ic", &ic)?,
+        h: g1.finite("h", &h)?,
+        l: g1.finite("l", &l)?,
+        a: g1.finite("a", &a)?,
+        b_g1: g1.finite("b_g1", &b)?,
+        b_g2: FixedBase::<G2>::new(b.len()).finite("b_g2", &b)?,
+    };
+    assemble(circuit, &seed, &domain, &trapdoor, [a_variables, b_variables], points)
+}
+
+/// The domain that the key of a circuit is made for.
+pub(crate) fn domain(circuit: &Circuit) -> Result<Domain, KeyError> {
+    let rows = circuit.num_rows() as u64;
+    Domain::for_rows(rows, TwoAdicRoot::Seven).ok_or(KeyError::Rows { found: rows })
+}
+
+/// A key's vectors of points.
+pub(crate) struct Points {
+    pub(crate) ic: Vec<G1Affine>,
+    pub(crate) h: Vec<G1Affine>,
+    pub(crate) l: Vec<G1Affine>,
+    pub(crate) a: Vec<G1Affine>,
+    pub(crate) b_g1: Vec<G1Affine>,
+    pub(crate) b_g2: Vec<G2Affine>,
+}
+
+/// The key of these vectors; `variables` are those of a, and of b.
+pub(crate) fn assemble(
+    circuit: &Circuit,
+    seed: &[u8; 32],
+    domain: &Domain,
+    trapdoor: &Trapdoor,
+    variables: [Arc<[u32]>; 2],
+    points: Points,
+) -> Result<ProvingKey, KeyError> {
+    let (g1, g2) = (FixedBase::<G1>::new(3), FixedBase::<G2>::new(3));
+    let Trapdoor { alpha, beta, gamma, delta, .. } = *trapdoor;
+    let [alpha_g1, beta_g1, delta_g1] = three(&g1, "alpha, beta, delta", [alpha, beta, delta])?;
+    let [beta_g2, gamma_g2, delta_g2] = three(&g2, "beta, gamma, delta", [beta, gamma, delta])?;
     let vk = VerifyingKey {
         alpha_g1,
         beta_g1: Some(beta_g1),
@@ -48,20 +83,21 @@ pub fn insecure_setup(circuit: &Circuit, seed: [u8; 32]) -> Result<ProvingKey, K
         gamma_g2,
         delta_g1: Some(delta_g1),
         delta_g2,
-        ic: g1.finite("ic", &ic)?,
+        ic: points.ic,
     };
+    let [a_variables, b_variables] = variables;
     Ok(ProvingKey {
         vk,
         beta_g1,
         delta_g1,
-        h: PointStore::Owned(g1.finite("h", &h)?),
+        h: PointStore::Owned(points.h),
         h_basis: HBasis::Monomial,
         root: domain.root(),
-        l: PointStore::Owned(g1.finite("l", &l)?),
-        a: Query::filtered("a", PointStore::Owned(g1.finite("a", &a)?), a_variables)?,
-        b_g1: Query::filtered("b_g1", PointStore::Owned(g1.finite("b_g1", &b)?), b_variables.clone())?,
-        b_g2: Query::filtered("b_g2", PointStore::Owned(g2.finite("b_g2", &b)?), b_variables)?,
-        id: key_id(circuit, &seed),
+        l: PointStore::Owned(points.l),
+        a: Query::filtered("a", PointStore::Owned(points.a), a_variables)?,
+        b_g1: Query::filtered("b_g1", PointStore::Owned(points.b_g1), b_variables.clone())?,
+        b_g2: Query::filtered("b_g2", PointStore::Owned(points.b_g2), b_variables)?,
+        id: key_id(circuit, seed),
     })
 }
 
@@ -73,22 +109,22 @@ fn key_id(circuit: &Circuit, seed: &[u8; 32]) -> [u8; 32] {
 }
 
 /// The toxic waste, with what is derived from it once.
-struct Trapdoor {
-    tau: Fr,
-    alpha: Fr,
-    beta: Fr,
-    gamma: Fr,
-    delta: Fr,
-    gamma_inverse: Fr,
-    delta_inverse: Fr,
+pub(crate) struct Trapdoor {
+    pub(crate) tau: Fr,
+    pub(crate) alpha: Fr,
+    pub(crate) beta: Fr,
+    pub(crate) gamma: Fr,
+    pub(crate) delta: Fr,
+    pub(crate) gamma_inverse: Fr,
+    pub(crate) delta_inverse: Fr,
     /// t(τ) = τᵐ − 1.
-    vanishing: Fr,
+    pub(crate) vanishing: Fr,
 }
 
 impl Trapdoor {
     /// Draws from a BLAKE3 stream until γ, δ and t(τ) are invertible and α, β are not zero: at once,
     /// but for a chance of 2⁻²⁰⁰.
-    fn draw(seed: &[u8; 32], domain: &Domain) -> Self {
+    pub(crate) fn draw(seed: &[u8; 32], domain: &Domain) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("cuzk insecure setup 2026 trapdoor");
         hasher.update(seed);
         let mut stream = hasher.finalize_xof();
@@ -145,7 +181,7 @@ fn powers(first: Fr, ratio: Fr, len: usize) -> Vec<Fr> {
 }
 
 /// Three points as an array.
-fn points<C: Curve>(
+fn three<C: Curve>(
     base: &FixedBase<C>,
     query: &'static str,
     scalars: [Fr; 3],
@@ -155,13 +191,13 @@ fn points<C: Curve>(
 }
 
 /// Multiples of the generator: `windows[k][d]` is d·2^(k·bits)·G.
-struct FixedBase<C: Curve> {
+pub(crate) struct FixedBase<C: Curve> {
     bits: u32,
     windows: Vec<Vec<C::Affine>>,
 }
 
 /// Scalars are below 2^255.
-const SCALAR_BITS: u32 = 255;
+pub(crate) const SCALAR_BITS: u32 = 255;
 /// Scalars that one task multiplies together, sharing their inversions.
 const BATCH: usize = 256;
 
@@ -169,7 +205,11 @@ impl<C: Curve> FixedBase<C> {
     /// A table for about `uses` multiplications.
     fn new(uses: usize) -> Self {
         // A window costs 2^bits additions to fill and saves `uses` ones: balance, within the cache.
-        let bits = (uses.max(1).ilog2() * 2 / 3).clamp(4, 10);
+        Self::with_bits((uses.max(1).ilog2() * 2 / 3).clamp(4, 10))
+    }
+
+    /// A table of windows of so many bits.
+    pub(crate) fn with_bits(bits: u32) -> Self {
         let mut windows = Vec::new();
         let mut base = C::to_projective(&C::generator());
         for _ in 0..SCALAR_BITS.div_ceil(bits) {
@@ -183,6 +223,11 @@ impl<C: Curve> FixedBase<C> {
             base = multiple;
         }
         Self { bits, windows }
+    }
+
+    /// The table, one window after the other.
+    pub(crate) fn table(&self) -> Vec<C::Affine> {
+        self.windows.concat()
     }
 
     /// Every scalar's multiple, in parallel; none may be at infinity.

@@ -217,3 +217,11 @@ fn bad_witnesses_are_refused() {
 fn witnesses_are_wiped() {
     proofs::wiping(&Host::new(false), ARENA);
 }
+
+mod setup;
+
+#[test]
+fn keys_are_the_ones_of_the_host_s_setup() {
+    setup::keys(&Host::new(false), 1, &[(1, 0), (3, 14), (2, 127)]);
+    setup::refusals(&Host::new(true), 1);
+}
