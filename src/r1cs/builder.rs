@@ -218,6 +218,27 @@ impl CircuitBuilder {
         Ok(())
     }
 
+    /// Appends the constraints of another builder for as many variables: parts of a circuit can be built in
+    /// parallel.
+    ///
+    /// # Errors
+    /// [`CircuitError::Variables`], and nothing is appended; [`CircuitError::Coefficients`].
+    pub fn append(&mut self, other: &Self) -> Result<(), CircuitError> {
+        let found = other.num_inputs.saturating_add(other.num_aux) as u64;
+        let wanted = self.num_inputs.saturating_add(self.num_aux) as u64;
+        if found != wanted {
+            return Err(CircuitError::Variables { found, wanted });
+        }
+        let places = other.interner.values.iter().map(|&value| self.interner.intern(value));
+        let map = places.collect::<Result<Vec<u32>, _>>()?;
+        for (matrix, other) in self.matrices.iter_mut().zip(&other.matrices) {
+            matrix.offsets.append(&other.offsets);
+            matrix.columns.extend_from_slice(&other.columns);
+            matrix.indices.append(&other.indices, &map);
+        }
+        Ok(())
+    }
+
     /// Appends the input rows and freezes the circuit.
     ///
     /// # Errors
@@ -345,6 +366,13 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_other_variables_are_refused() {
+        let mut builder = CircuitBuilder::new(1, 3);
+        let error = builder.append(&CircuitBuilder::new(1, 2)).unwrap_err();
+        assert_eq!(error, CircuitError::Variables { found: 3, wanted: 4 });
+    }
+
+    #[test]
     fn evaluation_stops_when_cancelled() {
         let circuit = CircuitBuilder::new(1, 0).finish().unwrap();
         let cancel = CancelToken::new();
@@ -381,6 +409,21 @@ mod tests {
                 prop_assert_eq!(density.len(), circuit.num_variables());
                 prop_assert_eq!(density.indices(), columns);
             }
+        }
+
+        #[test]
+        fn parts_make_the_circuit_of_all_rows((rows, _) in circuits(), cut in any::<prop::sample::Index>()) {
+            let cut = cut.index(rows.constraints.len() + 1);
+            let part = |range: std::ops::Range<usize>| {
+                let mut builder = CircuitBuilder::new(rows.num_inputs, rows.num_aux);
+                for [a, b, c] in &rows.constraints[range] {
+                    builder.constraint(a, b, c).unwrap();
+                }
+                builder
+            };
+            let mut builder = part(0..cut);
+            builder.append(&part(cut..rows.constraints.len())).unwrap();
+            prop_assert_eq!(builder.finish().unwrap().id(), circuit(&rows).id());
         }
 
         #[test]

@@ -146,6 +146,13 @@ impl OffsetsBuf {
         }
     }
 
+    fn get(&self, i: usize) -> u64 {
+        match self {
+            Self::U32(v) => v[i].into(),
+            Self::U64(v) => v[i],
+        }
+    }
+
     /// Appends the end of the next row; `end` is not below the previous one.
     pub(crate) fn push(&mut self, end: u64) {
         match (&mut *self, u32::try_from(end)) {
@@ -156,6 +163,18 @@ impl OffsetsBuf {
                 *self = Self::U64(wide);
             }
             (Self::U64(v), _) => v.push(end),
+        }
+    }
+
+    /// Appends another matrix's rows, the first of which begins at the last end so far.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let base = self.get(self.rows());
+        let last = base + other.get(other.rows());
+        match (&mut *self, other) {
+            (Self::U32(v), Self::U32(other)) if u32::try_from(last).is_ok() => {
+                v.extend(other[1..].iter().map(|&end| base as u32 + end));
+            }
+            _ => (1..=other.rows()).for_each(|row| self.push(base + other.get(row))),
         }
     }
 
@@ -192,6 +211,18 @@ impl IndicesBuf {
                 *self = Self::U32(v.iter().map(|&i| i.into()).chain([index]).collect());
             }
             (Self::U32(v), _) => v.push(index),
+        }
+    }
+
+    /// Appends `map[i]` for every index i of another vector.
+    pub(crate) fn append(&mut self, other: &Self, map: &[u32]) {
+        let narrow = map.iter().all(|&i| u16::try_from(i).is_ok());
+        match (&mut *self, other) {
+            (Self::U16(v), Self::U16(other)) if narrow => {
+                v.extend(other.iter().map(|&i| map[usize::from(i)] as u16));
+            }
+            (_, Self::U16(other)) => other.iter().for_each(|&i| self.push(map[usize::from(i)])),
+            (_, Self::U32(other)) => other.iter().for_each(|&i| self.push(map[i as usize])),
         }
     }
 
@@ -271,6 +302,41 @@ mod tests {
         map[65_536] = 9;
         let narrowed = indices(65_536).remap(&map, 65_536);
         assert!(matches!(narrowed, Indices::U16(_)));
+    }
+
+    #[test]
+    fn appended_offsets_and_indices_widen_too() {
+        let offsets = |ends: &[u64]| {
+            let mut offsets = OffsetsBuf::new();
+            ends.iter().for_each(|&end| offsets.push(end));
+            offsets
+        };
+        let most = u64::from(u32::MAX);
+        for (left, right, wide) in [
+            (vec![3], vec![1, 5], false),
+            (vec![most - 5], vec![5], false),
+            (vec![most - 5], vec![5, 6], true),
+        ] {
+            let mut all = offsets(&left);
+            all.append(&offsets(&right));
+            let found: Vec<u64> = (0..=all.rows()).map(|i| all.get(i)).collect();
+            let base = left[left.len() - 1];
+            let wanted: Vec<u64> =
+                [0].into_iter().chain(left.clone()).chain(right.iter().map(|end| base + end)).collect();
+            assert_eq!(found, wanted);
+            assert_eq!(matches!(all, OffsetsBuf::U64(_)), wide);
+        }
+        let (mut indices, mut other) = (IndicesBuf::new(), IndicesBuf::new());
+        indices.push(0);
+        [1, 0, 1].into_iter().for_each(|i| other.push(i));
+        indices.append(&other, &[7, 65_535]);
+        assert!(matches!(indices, IndicesBuf::U16(_)));
+        indices.append(&other, &[7, 65_536]);
+        other.push(70_000);
+        let map: Vec<u32> = (1..=70_001).collect();
+        indices.append(&other, &map);
+        let IndicesBuf::U32(found) = indices else { panic!("not wide") };
+        assert_eq!(found, [0, 65_535, 7, 65_535, 65_536, 7, 65_536, 2, 1, 2, 70_001]);
     }
 
     #[test]
