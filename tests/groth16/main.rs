@@ -10,6 +10,9 @@ mod malformed;
 mod mimc;
 mod random;
 mod sapling;
+mod shapes;
 #[path = "../support/sapling.rs"]
 mod statements;
 mod support;
+#[path = "../support/synthetic.rs"]
+mod synthetic;
