@@ -90,6 +90,11 @@ impl<P: Deref<Target: Queue>> Queue for P {
         unsafe { P::Target::download(self, source) }
     }
 
+    unsafe fn append<T: Copy>(&self, source: DeviceSlice<T>, target: &mut Vec<T>) -> Result<(), GpuError> {
+        // SAFETY: the caller's promise.
+        unsafe { P::Target::append(self, source, target) }
+    }
+
     unsafe fn fill<T>(&self, target: DeviceSlice<T>, byte: u8) -> Result<(), GpuError> {
         // SAFETY: the caller's promise.
         unsafe { P::Target::fill(self, target, byte) }

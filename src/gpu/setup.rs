@@ -264,7 +264,8 @@ pub unsafe fn insecure_setup<Q: Queue>(
     let layout = Layout::new(circuit, &domain, multiprocessors)?;
     let trapdoor = Trapdoor::draw(&seed, &domain);
     let variables = [key::a_variables(circuit), key::b_variables(circuit)];
-    let mut run = Run { queue, multiprocessors, layout: &layout, space: Space::new(memory) };
+    let mut run =
+        Run { queue, multiprocessors, layout: &layout, space: Space::new(DeviceSlice::empty(), memory) };
     let num_inputs = circuit.num_inputs();
     // SAFETY: the caller's promise, here and below.
     let points = unsafe {
