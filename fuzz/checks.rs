@@ -7,7 +7,7 @@
 pub mod circuits;
 
 use cuzk::{
-    algebra::{Canonical, Fr},
+    algebra::{CancelToken, Canonical, Fr},
     formats::{bellman, iden3_r1cs, iden3_wtns, snarkjs_json, validated::validate_key, zkey},
     proto::{Reply, Request},
     r1cs::{Circuit, CircuitBuilder, WitnessEncoding, decode_into, file},
@@ -146,7 +146,8 @@ fn compiled(circuit: &Circuit) -> Vec<u8> {
     // A variable that no row mentions takes no byte of the file, but 32 of z.
     if circuit.num_variables() <= 1 << 20 {
         let z = vec![Canonical::ONE; circuit.num_variables()];
-        assert_eq!(opened.first_unsatisfied(&z), circuit.first_unsatisfied(&z));
+        let cancel = CancelToken::new();
+        assert_eq!(opened.first_unsatisfied(&z, &cancel), circuit.first_unsatisfied(&z, &cancel));
     }
     bytes
 }

@@ -7,7 +7,7 @@ use super::jobs::Outcome;
 use super::registry::{LoadedCircuit, describe};
 use super::scheduler::{Scheduler, Task};
 use super::witness::{PrivateWitness, ReadError, Witness};
-use crate::algebra::{CancelToken, Canonical};
+use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::gpu::prover::DeviceError;
 use crate::groth16::{ProveError, Randomness, Stage, Timeline, VerifiedProof, VerifyError};
 use crate::proto::{ContentId, ErrorCode, MAX_INLINE_INPUT_BYTES, PartitionProof, ProtocolError, Span};
@@ -173,7 +173,8 @@ impl Worker {
         }
         // The backend's working memory, which is free again, holds what this takes.
         let z = PrivateWitness::read(witness, &circuit.circuit, cancel)?;
-        let Some(row) = circuit.circuit.first_unsatisfied(z.values()) else { return Ok(()) };
+        let unsatisfied = circuit.circuit.first_unsatisfied(z.values(), cancel);
+        let Some(row) = unsatisfied.map_err(|Cancelled| Failure::Cancelled)? else { return Ok(()) };
         let message = format!(
             "partition {}: the witness does not satisfy constraint {row} of circuit {}",
             task.partition, circuit.name

@@ -264,8 +264,11 @@ impl CircuitBuilder {
 mod tests {
     use super::*;
     use crate::{
-        algebra::{CancelToken, Canonical},
-        r1cs::test_circuits::{Rows, circuit, circuits, dense_product},
+        algebra::{CancelToken, Cancelled, Canonical},
+        r1cs::{
+            matrix::ROWS_PER_TASK,
+            test_circuits::{Rows, circuit, circuits, dense_product},
+        },
     };
     use proptest::prelude::*;
 
@@ -346,7 +349,7 @@ mod tests {
         assert_eq!((kept.num_constraints(), kept.b().rows(), kept.c().unwrap().rows()), (1, 1, 1));
         let empty = CircuitBuilder::new(1, 0).finish().unwrap();
         assert_eq!((empty.num_constraints(), empty.num_rows()), (0, 1));
-        assert_eq!(empty.first_unsatisfied(&[Canonical::ONE]), None);
+        assert_eq!(empty.first_unsatisfied(&[Canonical::ONE], &CancelToken::new()), Ok(None));
     }
 
     #[test]
@@ -381,6 +384,30 @@ mod tests {
         assert!(circuit.a().evaluate(circuit.coefficients(), &[Canonical::ONE], &mut out, &cancel).is_err());
     }
 
+    #[test]
+    fn the_search_for_an_unsatisfied_row_looks_at_the_token() {
+        // z_1 · 1 = z_1 everywhere, but z_1 · 1 = 0 in rows of the third and of the fourth task.
+        let rows = 4 * ROWS_PER_TASK;
+        let (x, one) = ([(1, fr(1))], [(0, fr(1))]);
+        let mut builder = CircuitBuilder::new(1, 1);
+        for i in 0..rows {
+            let wrong = [2 * ROWS_PER_TASK + 5, 3 * ROWS_PER_TASK].contains(&i);
+            builder.constraint(&x, &one, if wrong { &[] } else { &x }).unwrap();
+        }
+        let circuit = builder.finish().unwrap();
+        let (satisfied, not) = ([Canonical::ONE, Canonical::ZERO], [Canonical::ONE; 2]);
+        let cancel = CancelToken::new();
+        assert_eq!(circuit.first_unsatisfied(&not, &cancel), Ok(Some(2 * ROWS_PER_TASK + 5)));
+        let before = cancel.looks();
+        assert_eq!(circuit.first_unsatisfied(&satisfied, &cancel), Ok(None));
+        // ONE's input row is in a task of its own.
+        assert_eq!(cancel.looks() - before, 5);
+        cancel.cancel();
+        for z in [satisfied, not] {
+            assert_eq!(circuit.first_unsatisfied(&z, &cancel), Err(Cancelled));
+        }
+    }
+
     proptest! {
         #[test]
         fn matrices_evaluate_like_dense_ones((rows, z) in circuits()) {
@@ -395,7 +422,7 @@ mod tests {
                 let [a, b, c] = [0, 1, 2].map(|which| dense_product(&rows, which, &z, i + 1)[i]);
                 Fr::from_canonical(a) * b != c
             });
-            prop_assert_eq!(circuit.first_unsatisfied(&z), first);
+            prop_assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(first));
         }
 
         #[test]

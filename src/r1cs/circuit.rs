@@ -2,10 +2,10 @@
 use super::{
     Density, Matrix,
     identity::{self, SectionHash},
-    matrix::Table,
+    matrix::{ROWS_PER_TASK, Table},
     store::{Store, bytes_of},
 };
-use crate::algebra::{Canonical, Fr};
+use crate::algebra::{CancelToken, Cancelled, Canonical, Fr};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
@@ -157,15 +157,32 @@ impl Circuit {
 
     /// The first row with (A·z) · (B·z) ≠ C·z, or None; None too where C is unknown (see [`Self::c`]).
     ///
+    /// # Errors
+    /// [`Cancelled`] once the token is raised, unless a row was found by then.
+    ///
     /// # Panics
     /// Where `z` does not have [`Self::num_variables`] values.
-    pub fn first_unsatisfied(&self, z: &[Canonical]) -> Option<usize> {
-        let c = self.c.as_ref()?;
+    pub fn first_unsatisfied(
+        &self,
+        z: &[Canonical],
+        cancel: &CancelToken,
+    ) -> Result<Option<usize>, Cancelled> {
+        let Some(c) = &self.c else { return Ok(None) };
         let table = Table::new(&self.coefficients);
-        (0..self.num_rows()).into_par_iter().with_min_len(1 << 8).find_first(|&i| {
-            let [a, b, c] = [&self.a, &self.b, c].map(|m| m.row_value(&table, z, i));
+        let unsatisfied = |i: &usize| {
+            let [a, b, c] = [&self.a, &self.b, c].map(|m| m.row_value(&table, z, *i));
             Fr::from_canonical(a) * b != c
-        })
+        };
+        (0..self.num_rows().div_ceil(ROWS_PER_TASK))
+            .into_par_iter()
+            .map(|task| {
+                cancel.check()?;
+                let first = task * ROWS_PER_TASK;
+                Ok((first..self.num_rows().min(first + ROWS_PER_TASK)).find(unsatisfied))
+            })
+            // A cancelled task may hide an earlier row than those found after it.
+            .find_first(|found| *found != Ok(None))
+            .unwrap_or(Ok(None))
     }
 }
 

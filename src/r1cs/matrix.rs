@@ -12,7 +12,7 @@ pub(crate) const ONE_INDEX: u32 = 0;
 pub(crate) const MINUS_ONE_INDEX: u32 = 1;
 
 /// Rows of one parallel task, and how often cancellation is looked at.
-const ROWS_PER_TASK: usize = 1 << 10;
+pub(super) const ROWS_PER_TASK: usize = 1 << 10;
 /// Rows with more entries than this are themselves split into parallel tasks.
 const ENTRIES_PER_TASK: usize = 1 << 16;
 

@@ -6,7 +6,7 @@ use bellpepper_core::{
 };
 use blstrs::Scalar;
 use cuzk::{
-    algebra::{Canonical, Fr},
+    algebra::{CancelToken, Canonical, Fr},
     r1cs::{
         Circuit, WitnessRegion,
         recorder::{record_bellpepper, write_bellpepper_witness},
@@ -89,7 +89,7 @@ fn slices_and_single_values_make_the_same_witness() {
             .map(|v| Canonical::from_le_bytes(&v.to_repr()).unwrap())
             .collect();
         assert_eq!(written(&circuit, instance), wanted);
-        assert_eq!(circuit.first_unsatisfied(&wanted), None);
+        assert_eq!(circuit.first_unsatisfied(&wanted, &CancelToken::new()), Ok(None));
     }
 }
 
@@ -105,7 +105,7 @@ fn a_changed_value_falsifies_the_first_row_that_reads_it() {
         // Input rows are satisfied by any value.
         let wanted = (0..circuit.num_constraints())
             .find(|&i| reads(circuit.a(), i) || reads(circuit.b(), i) || reads(circuit.c().unwrap(), i));
-        assert_eq!(circuit.first_unsatisfied(&wrong), wanted, "{changed}");
+        assert_eq!(circuit.first_unsatisfied(&wrong, &CancelToken::new()), Ok(wanted), "{changed}");
     }
 }
 

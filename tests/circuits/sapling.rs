@@ -3,7 +3,7 @@ use crate::bellman::Synthesized;
 use bellman::Circuit as Synthesize;
 use bls12_381::Scalar;
 use cuzk::{
-    algebra::{Canonical, Fr},
+    algebra::{CancelToken, Canonical, Fr},
     r1cs::{
         Circuit, Matrix, PackedWriter, WitnessEncoding, decode_into, file, packed,
         recorder::{record_bellman, write_bellman_witness},
@@ -124,7 +124,7 @@ fn check<C: Synthesize<Scalar> + Clone>(
         let synthesized = Synthesized::of(instance.clone());
         let z = synthesized.assignment();
         assert_eq!(crate::bellman::written(&circuit, instance.clone()), z, "round {round}");
-        assert_eq!(circuit.first_unsatisfied(&z), None);
+        assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
         assert_eq!(packed(&circuit, instance).0, z, "packed, round {round}");
 
         // Every row that a changed value falsifies is known to the full synthesis; ours is the first.
@@ -132,7 +132,11 @@ fn check<C: Synthesize<Scalar> + Clone>(
             let changed = rng.next_u64() as usize % circuit.num_variables();
             let mut wrong = z.clone();
             wrong[changed] = (Fr::from_canonical(z[changed]) + Fr::random().unwrap()).to_canonical();
-            assert_eq!(circuit.first_unsatisfied(&wrong), synthesized.first_unsatisfied(&wrong), "{changed}");
+            assert_eq!(
+                circuit.first_unsatisfied(&wrong, &CancelToken::new()),
+                Ok(synthesized.first_unsatisfied(&wrong)),
+                "{changed}"
+            );
         }
     }
 }
@@ -181,7 +185,7 @@ fn a_wrong_anchor_falsifies_a_row_that_reads_it() {
     // The anchor's variable and input 5, which repeats it.
     let differing: Vec<u32> = (0..right.len()).filter(|&i| right[i] != wrong[i]).map(|i| i as u32).collect();
     assert!(differing.len() == 2 && differing[0] == 5, "{differing:?}");
-    let row = circuit.first_unsatisfied(&wrong).unwrap();
+    let row = circuit.first_unsatisfied(&wrong, &CancelToken::new()).unwrap().unwrap();
     let matrices = [circuit.a(), circuit.b(), circuit.c().unwrap()];
     let reads = |m: &Matrix| m.row(row).any(|(column, _)| column == differing[1]);
     assert!(matrices.into_iter().any(reads));

@@ -1,7 +1,7 @@
 //! A circom circuit with snarkjs' own key, witness and proof.
 use crate::support::{fixture, prove};
 use cuzk::{
-    algebra::Canonical,
+    algebra::{CancelToken, Canonical},
     formats::{iden3_r1cs, iden3_wtns, snarkjs_json, zkey},
     groth16::PreparedVerifyingKey,
     r1cs::{Circuit, Matrix},
@@ -49,11 +49,11 @@ fn the_zkey_holds_the_circuit_of_the_r1cs_without_c() {
     }
 
     let mut z = iden3_wtns::read(&fixture("circom/merkle.wtns")).unwrap();
-    assert_eq!(r1cs.first_unsatisfied(&z), None);
+    assert_eq!(r1cs.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
     let proof = prove(&r1cs, &key, &z).unwrap();
     PreparedVerifyingKey::new(&key.vk).verify(&proof, &z[1..r1cs.num_inputs()]).unwrap();
     z[1_000] += Canonical::ONE;
-    assert!(r1cs.first_unsatisfied(&z).is_some());
+    assert!(r1cs.first_unsatisfied(&z, &CancelToken::new()).unwrap().is_some());
     let proof = prove(&circuit, &key, &z).unwrap();
     assert!(PreparedVerifyingKey::new(&key.vk).verify(&proof, &z[1..circuit.num_inputs()]).is_err());
 }

@@ -1,7 +1,7 @@
 //! Circuits of every shape under keys of our own setup, judged by our verifier and by bellman's.
 use crate::support::{bellman_accepts, prove, public};
 use cuzk::{
-    algebra::{Canonical, Fr},
+    algebra::{CancelToken, Canonical, Fr},
     groth16::{KeyError, PreparedVerifyingKey, VerifyError, setup::insecure_setup},
     r1cs::{Circuit, CircuitBuilder},
 };
@@ -34,7 +34,7 @@ impl Shape {
         }
         let z: Vec<Canonical> = self.z.iter().map(|v| v.to_canonical()).collect();
         let circuit = builder.finish().unwrap();
-        assert_eq!(circuit.first_unsatisfied(&z), None);
+        assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
         (circuit, z)
     }
 

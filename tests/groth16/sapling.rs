@@ -6,7 +6,7 @@ use crate::{
 use bellman::Circuit as Synthesize;
 use bls12_381::{Bls12, Scalar};
 use cuzk::{
-    algebra::{Canonical, Fr},
+    algebra::{CancelToken, Canonical, Fr},
     formats::{bellman as params, validated::validate_key},
     groth16::{PreparedVerifyingKey, Proof, ProvingKey, Randomness, VerifyError},
     r1cs::{Circuit, recorder::record_bellman},
@@ -45,7 +45,7 @@ impl Setting {
     /// fixed r, s it is bellman's own, byte for byte.
     fn check(&self, instance: impl Synthesize<Scalar> + Clone, node: &Check, seed: u64) {
         let z = written(&self.circuit, instance.clone());
-        assert_eq!(self.circuit.first_unsatisfied(&z), None);
+        assert_eq!(self.circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
         let verifier = PreparedVerifyingKey::new(&self.key.vk);
         let inputs = public(&self.circuit, &z);
 
@@ -76,7 +76,7 @@ impl Setting {
         let mut z = written(&self.circuit, instance);
         let last = z.len() - 1;
         z[last] += Canonical::ONE;
-        assert!(self.circuit.first_unsatisfied(&z).is_some());
+        assert!(self.circuit.first_unsatisfied(&z, &CancelToken::new()).unwrap().is_some());
         let proof = prove(&self.circuit, &self.key, &z).unwrap();
         let refused = PreparedVerifyingKey::new(&self.key.vk).verify(&proof, &public(&self.circuit, &z));
         assert_eq!(refused, Err(VerifyError::Rejected));

@@ -87,7 +87,7 @@ impl Case {
             builder.constraint(&a, &b, &c).unwrap();
         }
         let circuit = builder.finish().unwrap();
-        assert_eq!(circuit.first_unsatisfied(&z), None);
+        assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
         let key = insecure_setup(&circuit, [7; 32]).unwrap();
         Self { circuit, key, z }
     }

@@ -1,6 +1,7 @@
 //! `cuzk circuit check`: do these files stand up, and belong together?
 use super::{Output, counts, is_definition, validate};
 use crate::{
+    algebra::CancelToken,
     catalog::{CircuitDefinition, FileKind, Material, open_circuit},
     cli::{Exit, Failure, failure::Outcome, output::hex},
     formats::iden3_wtns,
@@ -106,7 +107,7 @@ fn check_witness(circuit: &Circuit, path: &Path) -> Result<Value, Failure> {
         let problem = "not checked: a .zkey stores no matrix C; name the .r1cs, too";
         (None, Some(problem.to_owned()), None)
     } else {
-        match circuit.first_unsatisfied(&z) {
+        match circuit.first_unsatisfied(&z, &CancelToken::new()).map_err(Failure::internal)? {
             Some(row) => (Some(false), Some(format!("constraint {row} is not satisfied")), Some(row)),
             None => (Some(true), None, None),
         }

@@ -75,17 +75,18 @@ impl Local {
 /// Why a proof that was just made does not verify: most likely the witness is no witness.
 fn explain(error: &VerifyError, circuit: &Circuit, z: &[Canonical], path: &Path) -> Failure {
     let path = path.display();
-    match circuit.first_unsatisfied(z) {
-        Some(row) => {
+    match circuit.first_unsatisfied(z, &CancelToken::new()) {
+        Err(cancelled) => Failure::internal(cancelled),
+        Ok(Some(row)) => {
             Failure::new(Exit::No, "unsatisfied", format_args!("{path}: constraint {row} is not satisfied"))
         }
-        None if circuit.c().is_none() => Failure::new(
+        Ok(None) if circuit.c().is_none() => Failure::new(
             Exit::No,
             "unsatisfied",
             format_args!(
                 "{path}: the proof does not verify, so the witness does not satisfy the circuit; with --circuit-file and its .r1cs the constraint is named"
             ),
         ),
-        None => Failure::internal(format_args!("{path}: the witness satisfies the circuit, but {error}")),
+        Ok(None) => Failure::internal(format_args!("{path}: the witness satisfies the circuit, but {error}")),
     }
 }

@@ -315,8 +315,9 @@ proptest! {
         let made = circuit(&rows);
         write(&made, &directory.path()).unwrap();
         let opened = open(&directory.path()).unwrap();
+        let cancel = &CancelToken::new();
         prop_assert_eq!(opened.id(), made.id());
-        prop_assert_eq!(opened.first_unsatisfied(&z), made.first_unsatisfied(&z));
+        prop_assert_eq!(opened.first_unsatisfied(&z, cancel), made.first_unsatisfied(&z, cancel));
         prop_assert_eq!(opened.a_density(), made.a_density());
         let mut out = vec![Canonical::ZERO; opened.num_rows()];
         opened.a().evaluate(opened.coefficients(), &z, &mut out, &CancelToken::new()).unwrap();
@@ -353,7 +354,7 @@ proptest! {
         }
         reseal(&mut bytes);
         if let Ok(opened) = directory.open(&bytes) {
-            opened.first_unsatisfied(&z);
+            opened.first_unsatisfied(&z, &CancelToken::new()).unwrap();
             prop_assert_eq!(opened.b_density().len(), z.len());
         }
     }
