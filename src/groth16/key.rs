@@ -157,7 +157,7 @@ pub enum KeyError {
         wanted: u32,
     },
     /// No domain is large enough.
-    #[error("the circuit has {found} rows, wanted at most 2^32")]
+    #[error("the circuit has {found} rows, wanted at most 2^31")]
     Rows {
         /// The circuit's rows, input rows included.
         found: u64,
