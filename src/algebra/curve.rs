@@ -32,7 +32,7 @@ pub struct G2;
 /// One of the two groups.
 ///
 /// Group operations are complete (equal points, opposite points, infinity) and take points on the curve, also
-/// outside the subgroup.
+/// outside the subgroup, but for [`Self::mul`], whose point must be in it.
 pub trait Curve: Sized + Send + Sync + 'static {
     /// "G1" or "G2", for messages.
     const NAME: &'static str;
@@ -294,3 +294,73 @@ group!(
     blst_p2_double,
     blst_p2_mult
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algebra::testing;
+
+    fn operations<C: Curve>() {
+        let (points, logarithms) = testing::multiples::<C>(4);
+        let of = |s: Fr| C::mul(&C::to_projective(&C::generator()), &s);
+        for (p, s) in points.iter().zip(&logarithms) {
+            let projective = C::to_projective(p);
+            assert_eq!(projective, of(*s));
+            assert_eq!(C::to_affine(&projective), *p);
+            assert!(C::on_curve(p) && C::in_subgroup(p) && !C::is_infinity(p));
+            let opposite = C::neg(p);
+            // Different, equal, opposite points, and infinity on either side.
+            for (q, t) in points.iter().zip(&logarithms) {
+                let wanted = of(*s + *t);
+                assert_eq!(C::add(&projective, &C::to_projective(q)), wanted);
+                assert_eq!(C::add_affine(&projective, q), wanted);
+            }
+            assert_eq!(C::double(&projective), of(*s + *s));
+            assert_eq!(C::add(&projective, &C::to_projective(&opposite)), C::identity());
+            assert_eq!(C::add_affine(&projective, &opposite), C::identity());
+            assert_eq!(C::add(&projective, &C::identity()), projective);
+            assert_eq!(C::add(&C::identity(), &projective), projective);
+            assert_eq!(C::add_affine(&projective, &C::Affine::default()), projective);
+            assert_eq!(C::add_affine(&C::identity(), p), projective);
+            for factor in [Fr::ZERO, Fr::ONE, Fr::from_u64(2), -Fr::ONE, *s] {
+                assert_eq!(C::mul(&projective, &factor), of(*s * factor));
+            }
+        }
+        let infinity = C::Affine::default();
+        assert!(C::is_infinity(&infinity) && C::on_curve(&infinity) && C::in_subgroup(&infinity));
+        assert_eq!(C::neg(&infinity), infinity);
+        assert_eq!(C::to_affine(&C::identity()), infinity);
+        assert_eq!(C::to_projective(&infinity), C::identity());
+        assert_eq!(C::double(&C::identity()), C::identity());
+        assert_eq!(C::mul(&C::identity(), &-Fr::ONE), C::identity());
+    }
+
+    #[test]
+    fn operations_are_complete() {
+        operations::<G1>();
+        operations::<G2>();
+    }
+
+    /// Around the sizes at which the batches change; every seventh point at infinity, some not normalised.
+    fn batches<C: Curve>() {
+        let points = testing::points::<C>(33);
+        for count in [0, 1, 2, 7, 511, 512, 513, 1025] {
+            let projective: Vec<_> = (0..count)
+                .map(|i| match i % 7 {
+                    6 => C::identity(),
+                    3 => C::double(&C::to_projective(&points[i % 33])),
+                    _ => C::to_projective(&points[i % 33]),
+                })
+                .collect();
+            let wanted: Vec<_> = projective.iter().map(C::to_affine).collect();
+            assert_eq!(C::batch_to_affine(&projective), wanted, "{count}");
+        }
+        assert_eq!(C::batch_to_affine(&[C::identity(); 600]), vec![C::Affine::default(); 600]);
+    }
+
+    #[test]
+    fn batches_are_as_one_by_one() {
+        batches::<G1>();
+        batches::<G2>();
+    }
+}
