@@ -3,6 +3,7 @@ use super::digits::{Recoding, magnitude};
 use crate::algebra::{BaseField, CancelToken, Cancelled, Canonical, Curve, PointStore};
 use rayon::prelude::*;
 use std::ops::Range;
+use zeroize::Zeroize;
 
 /// Where the scalars of points are.
 pub(super) struct Scalars<'a> {
@@ -157,6 +158,22 @@ impl<C: Curve> Tile<C> {
     }
 }
 
+/// Scalars are secrets.
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.short.iter_mut().for_each(|(bucket, _)| bucket.zeroize());
+        self.long.iter_mut().for_each(|(scalar, _)| scalar.zeroize());
+    }
+}
+
+/// The order by bucket tells the digits.
+impl<C: Curve> Drop for Tile<C> {
+    fn drop(&mut self) {
+        self.addends.iter_mut().for_each(|addend| addend.0.zeroize());
+        self.ends.zeroize();
+    }
+}
+
 impl Chunk {
     fn new<C: Curve>(
         store: &PointStore<C>,
@@ -166,7 +183,8 @@ impl Chunk {
         first: usize,
         recoding: &Recoding,
     ) -> Self {
-        let (mut short, mut long) = (Vec::new(), Vec::new());
+        // Room for all: a vector that grows would leave copies of scalars behind.
+        let (mut short, mut long) = (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
         let mut used = 0;
         for i in range {
             let scalar = scalars.get(i);
