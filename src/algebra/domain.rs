@@ -43,6 +43,8 @@ pub struct Domain {
 
 /// Elements that one task takes between looks at the cancellation.
 const TASK: usize = 1 << 12;
+/// Elements of the bit reversal between looks at the cancellation.
+const SWAPS: usize = 1 << 20;
 
 impl Domain {
     /// The largest log_size: the odd coset takes a root of twice the domain's order.
@@ -160,6 +162,9 @@ impl Domain {
             return cancel.check();
         }
         for i in 0..v.len() {
+            if i % SWAPS == 0 {
+                cancel.check()?;
+            }
             let j = i.reverse_bits() >> (usize::BITS - self.log_size);
             if i < j {
                 v.swap(i, j);
@@ -170,18 +175,18 @@ impl Domain {
             let half = 1usize << layer;
             let stride = self.size() / (2 * half);
             v.par_chunks_mut(2 * half).with_min_len(TASK.div_ceil(2 * half)).try_for_each(|block| {
-                cancel.check()?;
                 let (low, high) = block.split_at_mut(half);
-                low.par_chunks_mut(TASK).zip(high.par_chunks_mut(TASK)).enumerate().for_each(
+                low.par_chunks_mut(TASK).zip(high.par_chunks_mut(TASK)).enumerate().try_for_each(
                     |(t, (low, high))| {
+                        cancel.check()?;
                         for (i, (x, y)) in low.iter_mut().zip(high).enumerate() {
                             let product = twiddles[(t * TASK + i) * stride] * *y;
                             *y = *x - product;
                             *x += product;
                         }
+                        Ok(())
                     },
-                );
-                Ok(())
+                )
             })?;
         }
         Ok(())

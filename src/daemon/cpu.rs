@@ -41,7 +41,8 @@ impl Backend for CpuBackend {
         &self.why
     }
 
-    /// z, and a, b, c on the domain, 32 bytes a value; and what the multi-exponentiations take.
+    /// z, and a, b, c on the domain, 32 bytes a value; and what the transforms' roots or, later, the
+    /// multi-exponentiations take.
     fn working_bytes(&self, circuit: &Circuit, key: &ProvingKey) -> u64 {
         let variables = circuit.num_variables() as u64;
         let domain = key.domain(circuit).map_or(0, |domain| domain.size() as u64);
@@ -49,7 +50,7 @@ impl Backend for CpuBackend {
         let values = 32 * (variables + 3 * domain);
         let tile = BYTES_PER_POINT * points.min(TILE_POINTS);
         let buckets = (BUCKET_BYTES_PER_POINT * points).min(MAX_BUCKET_BYTES);
-        values + tile + buckets + BYTES_PER_THREAD * self.pool.current_num_threads() as u64
+        values + (16 * domain).max(tile + buckets) + BYTES_PER_THREAD * self.pool.current_num_threads() as u64
     }
 
     fn prove(&self, request: ProofRequest<'_>) -> Result<Claim, BackendError> {

@@ -42,8 +42,8 @@ impl CpuProver {
     /// Proves that `z` = (1, public inputs, auxiliary) satisfies the circuit.
     ///
     /// `on_stage` is told when each stage begins (progress); spans go into `timeline`. Beside key,
-    /// circuit and z it takes three vectors of m field elements (m: the domain's size) until `MsmH`
-    /// ends, and less afterwards.
+    /// circuit and z it takes three and a half vectors of m field elements (m: the domain's size) until the
+    /// quotient is there, one until `MsmH` ends, and none afterwards.
     pub fn prove(
         circuit: &Circuit,
         key: &ProvingKey,
@@ -66,8 +66,9 @@ impl CpuProver {
         let mut stages = StageRunner { cancel, timeline, on_stage };
 
         let evaluations = stages.run(Stage::Evaluate, || evaluate(circuit, &domain, z, cancel))?;
-        let h = stages.run(Stage::Quotient, || quotient(&domain, key.h_basis, evaluations, cancel))?;
-        let h = stages.run(Stage::MsmH, || msm(&key.h, None, &h[..key.h.len()], cancel))?;
+        let scalars = stages.run(Stage::Quotient, || quotient(&domain, key.h_basis, evaluations, cancel))?;
+        let h = stages.run(Stage::MsmH, || msm(&key.h, None, &scalars[..key.h.len()], cancel))?;
+        drop(scalars);
         let l = stages.run(Stage::MsmL, || msm(&key.l, None, aux, cancel))?;
         let a = stages.run(Stage::MsmA, || query(&key.a, z, cancel))?;
         let b_g1 = stages.run(Stage::MsmB1, || query(&key.b_g1, z, cancel))?;
