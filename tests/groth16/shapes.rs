@@ -5,7 +5,7 @@ use crate::{
     synthetic::{POREP_32G, Shape, Synthetic, WINDOW_POST_32G, values},
 };
 use cuzk::{
-    algebra::Canonical,
+    algebra::{CancelToken, Canonical},
     groth16::{PreparedVerifyingKey, setup::insecure_setup},
     r1cs::Circuit,
 };
@@ -32,12 +32,12 @@ fn circuits_have_the_counts_of_their_shape() {
             assert!(circuit.b_density().get(0));
             assert_eq!(circuit.a().entries(), shape.a_entries);
             assert_eq!(circuit.coefficients().len() as u64, shape.coefficients);
-            assert_eq!(circuit.first_unsatisfied(&z), None);
+            assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
             let bits = z[inputs..].iter().filter(|v| v.is_zero() || **v == Canonical::ONE).count() as u64;
             assert_eq!(bits, shape.bits);
             let (_, other) = make(shape, 6);
             assert_ne!(z, other);
-            assert_eq!(circuit.first_unsatisfied(&other), None);
+            assert_eq!(circuit.first_unsatisfied(&other, &CancelToken::new()), Ok(None));
         }
     }
 }

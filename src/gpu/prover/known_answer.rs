@@ -153,7 +153,7 @@ mod tests {
     fn the_known_answer_is_one_and_always_the_same() {
         for rows in [0, 5, 16, 1100] {
             let (circuit, z) = circuit(rows.max(4)).unwrap();
-            assert_eq!(circuit.first_unsatisfied(&z), None);
+            assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
             let [one, other] = [(); 2].map(|()| KnownAnswer::new(rows).unwrap());
             assert!(one.proof == other.proof && one.witness == other.witness && one.key.id == other.key.id);
         }
