@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     if arguments.check_config {
         return check(&config);
     }
+    #[cfg(feature = "fault-injection")]
+    let config =
+        Config { prover: cuzk::daemon::config::Prover { fault: arguments.fault, ..config.prover }, ..config };
     match start(config, source) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -37,4 +37,8 @@ pub struct Arguments {
     /// Print OK or every problem of the configuration, and start nothing
     #[arg(long)]
     pub check_config: bool,
+    /// A fault of every device, with the N-th result of a sum that is copied from it
+    #[cfg(feature = "fault-injection")]
+    #[arg(long, value_name = "FAULT@N")]
+    pub fault: Option<crate::gpu::fault::Injection>,
 }

@@ -6,6 +6,8 @@
 //! `cuda/` and the `.rs` file of the same name belong together: their argument structures mirror each other.
 pub mod device;
 pub mod error;
+#[cfg(feature = "fault-injection")]
+pub mod fault;
 pub mod field;
 pub mod launch;
 pub mod msm;

@@ -5,10 +5,10 @@ use crate::{
     peer::{Leased, Peer, assert_refused},
 };
 use cuzk::{
-    daemon::lifecycle::Control,
+    daemon::lifecycle::{Control, RunError},
     proto::{
-        Accepted, AwaitRequest, DaemonState, ErrorCode, JobId, PartitionState, ReplyBody, RequestBody, Retry,
-        Submit,
+        Accepted, AwaitRequest, BackendState, DaemonState, ErrorCode, JobId, PartitionState, ReplyBody,
+        RequestBody, Retry, Submit,
     },
 };
 use std::time::Duration;
@@ -64,6 +64,44 @@ async fn a_panic_is_one_jobs_failure() {
     assert_eq!((status.counters.failed, status.memory.working), (1, 0));
     let accepted = peer.submit(leased.job(b"next", "chain")).await.unwrap();
     peer.wait(accepted.job).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_device_ends_the_daemon_once_the_others_have_proved() {
+    let inside = Inside::start_with(Manner::Gated, &[Manner::Lost], "", None).await;
+    let mut peer = Peer::greet(&inside.socket()).await;
+    let (first, _first_lease) = submit(&inside, &mut peer, b"first").await;
+    let (second, _second_lease) = submit(&inside, &mut peer, b"second").await;
+    inside.until(|i| i.backend.entered() + i.others[0].entered() == 2).await;
+    let (queued, _third_lease) = submit(&inside, &mut peer, b"queued").await;
+    let mut waiting = Vec::new();
+    for job in [first.job, second.job, queued.job] {
+        waiting.push(begin_wait(&mut peer, job).await);
+    }
+
+    inside.others[0].open();
+    // What was on the device, and what waits, is for the next daemon.
+    for _ in 0..2 {
+        let (reply, _) = peer.receive().await;
+        waiting.retain(|id| *id != reply.id);
+        let told = crate::peer::error(reply.body);
+        assert_eq!((told.code, told.retry), (ErrorCode::Draining, Retry::Reconnect));
+    }
+    let status = peer.status().await;
+    assert_eq!(status.state, DaemonState::Draining);
+    assert!(status.message.starts_with("a device is lost"), "{}", status.message);
+    let states: Vec<_> = status.backends.iter().map(|backend| backend.state).collect();
+    assert_eq!(states, [BackendState::Ready, BackendState::Lost]);
+    assert_eq!((status.counters.failed, status.counters.cancelled), (0, 0));
+
+    // What another device proves is proved, and handed over.
+    inside.backend.open();
+    let (reply, _) = peer.receive().await;
+    assert_eq!([reply.id], waiting[..]);
+    assert!(matches!(reply.body, ReplyBody::Result(_)), "{reply:?}");
+    assert!(peer.is_closed().await);
+    let end = inside.end().await.unwrap_err();
+    assert!(matches!(&end, RunError::DeviceLost(lost) if lost.starts_with("test: ")), "{end}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ use cuzk::{
             notify::{Event, Notify},
         },
     },
+    gpu::GpuError,
     groth16::ProvingKey,
     r1cs::Circuit,
 };
@@ -39,6 +40,8 @@ pub enum Manner {
     Panics,
     /// Never returns before the gate opens, and does not look at its token.
     Hangs,
+    /// Waits like `Gated`, and loses its device then.
+    Lost,
 }
 
 /// The backend under test.
@@ -94,10 +97,13 @@ impl Backend for TestBackend {
         let before = self.entered.fetch_add(1, Ordering::SeqCst);
         let cancel = request.cancel.clone();
         match self.manner {
-            Manner::Gated => self.wait(|| cancel.check().is_ok()),
+            Manner::Gated | Manner::Lost => self.wait(|| cancel.check().is_ok()),
             Manner::Hangs => self.wait(|| true),
             Manner::Panics if before == 0 => panic!("for a test"),
             _ => {}
+        }
+        if self.manner == Manner::Lost {
+            return Err(BackendError::Lost(GpuError::NoDriver.into()));
         }
         let mut claim = self.cpu.prove(request)?;
         if matches!(self.manner, Manner::Spoils(n) if before < n) {
@@ -129,6 +135,8 @@ pub struct Inside {
     pub dir: tempfile::TempDir,
     pub chain: Chain,
     pub backend: Arc<TestBackend>,
+    /// Of other manners, where the test wants them.
+    pub others: Vec<Arc<TestBackend>>,
     pub notes: Notes,
     controls: mpsc::Sender<Control>,
     task: JoinHandle<Result<(), RunError>>,
@@ -137,6 +145,16 @@ pub struct Inside {
 impl Inside {
     /// Starts it with the circuit "chain" and these settings; it is ready when this returns.
     pub async fn start(manner: Manner, settings: &str, watchdog: Option<Duration>) -> Self {
+        Self::start_with(manner, &[], settings, watchdog).await
+    }
+
+    /// The same with several backends.
+    pub async fn start_with(
+        manner: Manner,
+        others: &[Manner],
+        settings: &str,
+        watchdog: Option<Duration>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("circuits")).unwrap();
@@ -151,10 +169,13 @@ impl Inside {
         fs::write(at("cuzk.toml"), text).unwrap();
         let source = ConfigSource::new(Some(at("cuzk.toml")));
         let (backend, notes) = (TestBackend::new(manner), Notes::default());
+        let others: Vec<_> = others.iter().map(|manner| TestBackend::new(*manner)).collect();
+        let backends = [&backend].into_iter().chain(&others);
+        let backends = backends.map(|backend| backend.clone() as Arc<dyn Backend>).collect();
         let setup = Setup {
             config: source.load().unwrap(),
             source,
-            backends: vec![backend.clone()],
+            backends,
             quarantined: Vec::new(),
             notify: Box::new(notes.clone()),
             watchdog,
@@ -163,7 +184,7 @@ impl Inside {
         let listener = UnixSeqpacketListener::bind(at("socket")).unwrap();
         let (controls, receiver) = mpsc::channel(4);
         let task = tokio::spawn(lifecycle::run(listener, setup, receiver));
-        let inside = Self { dir, chain, backend, notes, controls, task };
+        let inside = Self { dir, chain, backend, others, notes, controls, task };
         inside.until(|inside| inside.notes.count("Ready") > 0).await;
         inside
     }
@@ -202,6 +223,11 @@ impl Inside {
 
     /// Waits for its end.
     pub async fn ended(self) {
-        tokio::time::timeout(Duration::from_secs(120), self.task).await.expect("in time").unwrap().unwrap();
+        self.end().await.unwrap();
+    }
+
+    /// The same, however it ends.
+    pub async fn end(self) -> Result<(), RunError> {
+        tokio::time::timeout(Duration::from_secs(120), self.task).await.expect("in time").unwrap()
     }
 }

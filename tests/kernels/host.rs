@@ -1,14 +1,14 @@
 //! The kernels on the host: `cuda/host` compiled with the C++ compiler of this machine (`CXX`, else `c++`)
 //! into a shared library, which stands in for a device.
 use crate::properties::Backend;
-use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher, Queue};
+use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher, PageLocks, Queue};
 use std::{
     cell::RefCell,
     ffi::{CStr, CString, c_char, c_int, c_void},
     path::{Path, PathBuf},
     process::Command,
     ptr::NonNull,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 type LaunchFn =
@@ -68,12 +68,41 @@ pub struct Host {
 
 impl Host {
     pub fn new(descending: bool) -> Self {
-        static EXCLUSIVE: Mutex<()> = Mutex::new(());
         let launch = library();
-        // A test that failed left nothing behind.
-        let exclusive = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { launch, descending, memory: RefCell::default(), _exclusive: exclusive }
+        Self { launch, descending, memory: RefCell::default(), _exclusive: exclusively() }
     }
+}
+
+/// Waits until no other test uses the emulation.
+fn exclusively() -> MutexGuard<'static, ()> {
+    static EXCLUSIVE: Mutex<()> = Mutex::new(());
+    // A test that failed left nothing behind.
+    EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a kernel.
+///
+/// # Safety
+/// As for [`Launcher::launch_raw`].
+unsafe fn run(
+    launch: LaunchFn,
+    kernel: &'static str,
+    grid: Grid,
+    (args, args_bytes): (*const c_void, usize),
+    descending: bool,
+) -> Result<(), GpuError> {
+    let name = CString::new(kernel).unwrap();
+    let (x, y) = grid.blocks;
+    let shared = grid.shared_bytes as usize;
+    // SAFETY: the library checks name and size; the caller answers for the arguments.
+    let refused =
+        unsafe { launch(name.as_ptr(), args, args_bytes, x, y, grid.threads, shared, descending.into()) };
+    if refused.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a string literal of the library.
+    let reason = unsafe { CStr::from_ptr(refused) }.to_string_lossy().into_owned();
+    Err(GpuError::Kernel { kernel: kernel.into(), reason })
 }
 
 impl Launcher for Host {
@@ -84,26 +113,8 @@ impl Launcher for Host {
         args: *const c_void,
         args_bytes: usize,
     ) -> Result<(), GpuError> {
-        let name = CString::new(kernel).unwrap();
-        // SAFETY: the library checks name and size; the caller answers for the arguments.
-        let refused = unsafe {
-            (self.launch)(
-                name.as_ptr(),
-                args,
-                args_bytes,
-                grid.blocks.0,
-                grid.blocks.1,
-                grid.threads,
-                grid.shared_bytes as usize,
-                self.descending.into(),
-            )
-        };
-        if refused.is_null() {
-            return Ok(());
-        }
-        // SAFETY: a string literal of the library.
-        let reason = unsafe { CStr::from_ptr(refused) }.to_string_lossy().into_owned();
-        Err(GpuError::Kernel { kernel: kernel.into(), reason })
+        // SAFETY: the caller's promise.
+        unsafe { run(self.launch, kernel, grid, (args, args_bytes), self.descending) }
     }
 }
 
@@ -153,5 +164,90 @@ impl Queue for Host {
 
     fn finish(&self) -> Result<(), GpuError> {
         Ok(())
+    }
+}
+
+/// The emulated device as a queue that threads may share: it has the emulation for a launch at a time.
+pub struct HostQueue {
+    launch: LaunchFn,
+    memory: Mutex<Vec<Vec<u128>>>,
+    /// One more owner for each lock on pages; None: it refuses to lock them.
+    locks: Option<Arc<()>>,
+    counted: Arc<()>,
+}
+
+impl HostQueue {
+    /// Whether it locks pages, or refuses to.
+    pub fn new(locks_pages: bool) -> Self {
+        let counted = Arc::new(());
+        let locks = locks_pages.then(|| counted.clone());
+        Self { launch: library(), memory: Mutex::default(), locks, counted }
+    }
+
+    /// Its owners are the caller, twice this queue, and each lock on pages.
+    pub fn locks(&self) -> Arc<()> {
+        self.counted.clone()
+    }
+
+    /// Memory for as long as the queue lives.
+    pub fn alloc(&self, bytes: usize) -> DeviceSlice<u8> {
+        let block = vec![u128::from_ne_bytes([0xa5; 16]); bytes.div_ceil(16)];
+        let address = block.as_ptr() as u64;
+        self.memory.lock().unwrap().push(block);
+        // SAFETY: the block lives, unmoved, as long as `self`, and is aligned to 16 bytes.
+        unsafe { DeviceSlice::from_raw(address, bytes) }
+    }
+}
+
+impl Launcher for HostQueue {
+    unsafe fn launch_raw(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        args: *const c_void,
+        args_bytes: usize,
+    ) -> Result<(), GpuError> {
+        let _exclusive = exclusively();
+        // SAFETY: the caller's promise.
+        unsafe { run(self.launch, kernel, grid, (args, args_bytes), false) }
+    }
+}
+
+impl Queue for HostQueue {
+    unsafe fn upload<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]) -> Result<(), GpuError> {
+        assert_eq!(target.len(), values.len());
+        // SAFETY: memory that `alloc` gave.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), target.address() as *mut T, values.len()) };
+        Ok(())
+    }
+
+    unsafe fn upload_from(&self, target: DeviceSlice<u8>, source: NonNull<u8>) -> Result<(), GpuError> {
+        // SAFETY: memory that `alloc` gave, and mapped bytes.
+        unsafe { std::ptr::copy(source.as_ptr(), target.address() as *mut u8, target.len()) };
+        Ok(())
+    }
+
+    unsafe fn download<T: Copy>(&self, source: DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
+        // SAFETY: memory that `alloc` gave; no launch is running.
+        Ok((0..source.len()).map(|i| unsafe { (source.address() as *const T).add(i).read() }).collect())
+    }
+
+    unsafe fn fill<T>(&self, target: DeviceSlice<T>, byte: u8) -> Result<(), GpuError> {
+        // SAFETY: memory that `alloc` gave.
+        unsafe { std::ptr::write_bytes(target.address() as *mut u8, byte, target.num_bytes()) };
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), GpuError> {
+        Ok(())
+    }
+}
+
+impl PageLocks for HostQueue {
+    type Lock = Arc<()>;
+
+    unsafe fn lock_pages(&self, _address: NonNull<u8>, bytes: usize) -> Result<Arc<()>, GpuError> {
+        let refused = GpuError::TooLarge { what: "pages to lock", found: bytes as u64, wanted: 0 };
+        self.locks.clone().ok_or(refused)
     }
 }

@@ -2,8 +2,17 @@
 //! text that `nvcc` compiles, without a GPU. Each case runs with the threads of a block in both orders, as
 //! a missing barrier would tell them apart.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
+mod devices;
 mod host;
 mod properties;
+
+/// Part of the library only in builds for tests on devices.
+#[path = "../../src/gpu/fault.rs"]
+mod fault;
+/// Where `fault` finds what it is made of.
+mod gpu {
+    pub use cuzk::gpu::{DeviceSlice, GpuError, Grid, Launcher, PageLocks, Queue, field};
+}
 
 use cuzk::{
     algebra::TwoAdicRoot,

@@ -41,7 +41,7 @@ pub struct Case {
     pub z: Vec<Canonical>,
 }
 
-fn fixed() -> Randomness {
+pub fn fixed() -> Randomness {
     Randomness::fixed_for_tests(Fr::from_u64(0x1234_5678), -Fr::from_u64(0x9abc_def0))
 }
 

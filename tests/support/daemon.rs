@@ -12,6 +12,13 @@ use std::{
 /// How long anything may take before the test fails; nothing is expected to take that long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The daemon under test: the one beside the test's own binary, where both were brought to another machine, or
+/// else the one that was built with it.
+pub fn binary() -> PathBuf {
+    let beside = std::env::current_exe().unwrap().with_file_name("cuzk-daemon");
+    if beside.exists() { beside } else { env!("CARGO_BIN_EXE_cuzk-daemon").into() }
+}
+
 /// What a daemon is started with.
 pub struct Builder {
     dir: tempfile::TempDir,
@@ -75,7 +82,7 @@ impl Builder {
 
     /// The command that starts it.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cuzk-daemon"));
+        let mut command = Command::new(binary());
         command.arg("--config").arg(self.write_config());
         self.arrange(&mut command);
         command
@@ -218,7 +225,7 @@ impl Daemon {
     /// Starts another one in the same folder, once this one has ended, and waits until it is ready.
     pub fn restart(mut self) -> Self {
         self.wait();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cuzk-daemon"));
+        let mut command = Command::new(binary());
         let log = fs::File::options().append(true).open(self.dir.path().join("log")).unwrap();
         command.arg("--config").arg(self.dir.path().join("cuzk.toml"));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);

@@ -45,7 +45,7 @@ pub struct Config {
     pub memory: Memory,
     /// What `auto` leaves to the rest of the host, in bytes.
     pub memory_margin: u64,
-    /// Threads of the CPU prover, and of what a device leaves to the CPU.
+    /// Threads of the CPU prover.
     pub threads: usize,
     /// What proves.
     pub prover: Prover,

@@ -43,11 +43,21 @@ pub struct Prover {
     pub device_memory: Option<u64>,
     /// Whether the CPU proves where there are devices, but none of them can be used.
     pub cpu_fallback: bool,
+    /// A fault of the devices, for tests; the command line's.
+    #[cfg(feature = "fault-injection")]
+    pub fault: Option<crate::gpu::fault::Injection>,
 }
 
 impl Default for Prover {
     fn default() -> Self {
-        Self { backend: Proving::Auto, devices: Devices::All, device_memory: None, cpu_fallback: false }
+        Self {
+            backend: Proving::Auto,
+            devices: Devices::All,
+            device_memory: None,
+            cpu_fallback: false,
+            #[cfg(feature = "fault-injection")]
+            fault: None,
+        }
     }
 }
 

@@ -17,13 +17,12 @@ use crate::gpu::{
 };
 use crate::groth16::{Proof, ProvingKey};
 use crate::r1cs::Circuit;
-use rayon::ThreadPool;
 use std::{
     any::Any,
     collections::HashMap,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -54,8 +53,6 @@ pub struct DeviceBackend<Q: PageLocks> {
     lost: OnceLock<DeviceError>,
     /// Whether it has been logged that a witness cannot be copied by the device itself.
     staged_once: AtomicBool,
-    /// Does what is left to the CPU.
-    pool: Arc<ThreadPool>,
     /// Dropped after what uses it.
     _arena: Box<dyn Any + Send + Sync>,
 }
@@ -87,7 +84,6 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         queue: Q,
         arena: Arena,
         info: &DeviceInfo,
-        pool: Arc<ThreadPool>,
         known: &KnownAnswer,
     ) -> Result<Self, KnownAnswerError> {
         let Arena { memory, owner } = arena;
@@ -98,7 +94,7 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         let staging_lock = unsafe { queue.lock_pages(address, staging.len()) }.ok();
         // SAFETY: the caller's promise.
         let mut prover = unsafe { DeviceProver::new(queue, memory, info.multiprocessors) };
-        pool.install(|| known.check(&mut prover))?;
+        known.check(&mut prover)?;
         prover.clear();
         let capacity = prover.capacity();
         let (device, memory) = (info.to_string(), about_bytes(capacity));
@@ -116,7 +112,6 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
             shown: Mutex::new(DeviceUse { device, memory: capacity, ..DeviceUse::default() }),
             lost: OnceLock::new(),
             staged_once: AtomicBool::new(false),
-            pool,
             _arena: owner,
         })
     }
@@ -229,7 +224,7 @@ impl<Q: PageLocks + Send + Sync> Backend for DeviceBackend<Q> {
         if let Some(error) = self.lost.get() {
             return Err(BackendError::Lost(error.clone()));
         }
-        let made = self.pool.install(|| self.make(request));
+        let made = self.make(request);
         made.map(|(proof, inputs)| Claim { proof, inputs }).map_err(|error| self.judge(error))
     }
 }

@@ -148,10 +148,10 @@ pub fn choose(
 
 /// Opens devices side by side: each takes a second or so.
 fn open_all(config: &Prover, threads: usize, chosen: &[&DeviceInfo]) -> Result<Vec<Opened>, NoProver> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("prove-{i}")).build()?;
-    let pool = Arc::new(pool);
+    let pool =
+        ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("answer-{i}")).build()?;
     let known = pool.install(|| KnownAnswer::new(KNOWN_ROWS))?;
-    let open = |info| open(info, config.device_memory, pool.clone(), &known);
+    let open = |info| open(info, config, &known);
     let open = &open;
     Ok(thread::scope(|scope| {
         let opening: Vec<_> = chosen.iter().map(|info| scope.spawn(move || open(info))).collect();
@@ -164,7 +164,7 @@ use cuda::open;
 
 /// There are no devices for a build without CUDA.
 #[cfg(not(feature = "cuda"))]
-fn open(_: &DeviceInfo, _: Option<u64>, _: Arc<rayon::ThreadPool>, _: &KnownAnswer) -> Opened {
+fn open(_: &DeviceInfo, _: &Prover, _: &KnownAnswer) -> Opened {
     Err(GpuError::NotBuilt.into())
 }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn config(backend: Proving, devices: Devices, cpu_fallback: bool) -> Prover {
-        Prover { backend, devices, device_memory: None, cpu_fallback }
+        Prover { backend, devices, cpu_fallback, ..Prover::default() }
     }
 
     #[test]
