@@ -32,9 +32,11 @@ const IN_THE_FIRST_PROOF: u32 = 5 + 3;
 
 const CHAIN: Chain = Chain { length: 3000 };
 
-/// A daemon that has to prove on devices, with the circuit "chain".
-fn on_devices(settings: &str) -> Builder {
-    let builder = Builder::new().config("prover.backend = 'cuda'").config(settings);
+/// A daemon that has to prove on devices, in so much of their memory, with the circuit "chain". Tests run at the
+/// same time: none takes all.
+fn on_devices(memory: &str) -> Builder {
+    let builder = Builder::new().config("prover.backend = 'cuda'");
+    let builder = builder.config(&format!("prover.device_memory = '{memory}'"));
     let (definition, _) = CHAIN.write(builder.dir(), "chain");
     builder.circuit("chain", &definition)
 }
@@ -68,7 +70,7 @@ fn assert_on_device(name: &str) {
 #[test]
 fn sapling_spends_are_proved_on_the_device_as_zcash_verifies_them() {
     let (spend_bytes, _) = wagyu_zcash_parameters::load_sapling_parameters();
-    let builder = on_devices("");
+    let builder = on_devices("4GiB");
     let at = |name: &str| builder.dir().join(name);
     std::fs::write(at("spend.params"), &spend_bytes).unwrap();
     file::write(&record_bellman(sapling::blank_spend()).unwrap(), &at("spend.cuzk")).unwrap();
@@ -105,7 +107,7 @@ fn sapling_spends_are_proved_on_the_device_as_zcash_verifies_them() {
 
 #[tokio::test]
 async fn a_sealed_memfd_is_copied_by_the_device() {
-    let daemon = on_devices("").start();
+    let daemon = on_devices("4GiB").start();
     let mut peer = Peer::greet(&daemon.socket()).await;
     let witness = canonical(&CHAIN.witness(3));
     let own = OwnBuffer::create(witness.len() as u64).unwrap();
@@ -120,7 +122,7 @@ async fn a_sealed_memfd_is_copied_by_the_device() {
 
 #[tokio::test]
 async fn a_flipped_limb_is_found_and_the_proof_made_again_once() {
-    let mut daemon = with_fault(on_devices(""), &format!("flipped-limb@{IN_THE_FIRST_PROOF}"));
+    let mut daemon = with_fault(on_devices("4GiB"), &format!("flipped-limb@{IN_THE_FIRST_PROOF}"));
     daemon.wait_for("READY=1");
     let mut peer = Peer::greet(&daemon.socket()).await;
     let result = prove_chain(&mut peer, b"first").await.unwrap();
@@ -135,7 +137,7 @@ async fn a_flipped_limb_is_found_and_the_proof_made_again_once() {
 
 #[tokio::test]
 async fn a_device_without_memory_fails_one_job() {
-    let mut daemon = with_fault(on_devices(""), &format!("out-of-memory@{IN_THE_FIRST_PROOF}"));
+    let mut daemon = with_fault(on_devices("4GiB"), &format!("out-of-memory@{IN_THE_FIRST_PROOF}"));
     daemon.wait_for("READY=1");
     let mut peer = Peer::greet(&daemon.socket()).await;
     assert_refused(prove_chain(&mut peer, b"first").await, ErrorCode::DeviceMemory, &["OUT_OF_MEMORY"]);
@@ -145,7 +147,7 @@ async fn a_device_without_memory_fails_one_job() {
 
 /// The daemon's end after its device is lost in the first proof, and what the owner of the job is told.
 async fn lost(fault: &str) -> (ExitStatus, ProtocolError, String) {
-    let mut daemon = with_fault(on_devices(""), &format!("{fault}@{IN_THE_FIRST_PROOF}"));
+    let mut daemon = with_fault(on_devices("4GiB"), &format!("{fault}@{IN_THE_FIRST_PROOF}"));
     daemon.wait_for("READY=1");
     let mut peer = Peer::greet(&daemon.socket()).await;
     let told = prove_chain(&mut peer, b"first").await.err().expect("no proof");
@@ -169,12 +171,13 @@ async fn an_illegal_access_ends_the_daemon_and_the_job_is_the_next_one_s() {
 
 #[tokio::test]
 async fn a_device_that_gives_another_answer_is_quarantined() {
-    let mut daemon = with_fault(on_devices(""), "flipped-limb@1");
+    let mut daemon = with_fault(on_devices("4GiB"), "flipped-limb@1");
     assert_eq!(daemon.wait().code(), Some(1));
     let log = daemon.log();
     assert!(log.contains("is quarantined: ") && log.contains("not the known answer"), "{log}");
 
-    let builder = Builder::new().config("prover.cpu_fallback = true");
+    let settings = "prover.cpu_fallback = true\nprover.device_memory = '4GiB'";
+    let builder = Builder::new().config(settings);
     let (definition, _) = CHAIN.write(builder.dir(), "chain");
     let mut daemon = with_fault(builder.circuit("chain", &definition), "flipped-limb@1");
     daemon.wait_for("READY=1");
@@ -191,7 +194,7 @@ async fn a_device_that_gives_another_answer_is_quarantined() {
 async fn the_device_s_memory_is_capped_and_what_cannot_fit_is_refused_by_the_figures() {
     let large = Chain { length: 200_000 };
     for memory in ["40MiB", "8GiB"] {
-        let builder = on_devices(&format!("prover.device_memory = '{memory}'"));
+        let builder = on_devices(memory);
         let (definition, _) = large.write(builder.dir(), "large");
         let daemon = builder.circuit("large", &definition).start();
         let mut peer = Peer::greet(&daemon.socket()).await;
@@ -209,7 +212,7 @@ async fn the_device_s_memory_is_capped_and_what_cannot_fit_is_refused_by_the_fig
         }
         daemon.stop();
     }
-    let mut daemon = on_devices("prover.device_memory = '1TiB'").spawn();
+    let mut daemon = on_devices("1TiB").spawn();
     assert_eq!(daemon.wait().code(), Some(1));
     assert!(daemon.log().contains("needs 1099511627776 bytes"), "{}", daemon.log());
 }

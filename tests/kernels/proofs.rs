@@ -373,11 +373,21 @@ pub fn several_circuits(queue: &(impl Backend + Queue), multiprocessors: u32, ro
         let device = MsmDevice { memory, multiprocessors };
         LoadPlan::new(&case.circuit, &case.key, device).unwrap()
     };
-    // Room for the residents of two, whichever, and for one at work: not for three.
+    // Room for the residents of two, whichever, and for either at work in the least memory: not for three.
     let planned: Vec<_> = cases.iter().map(|case| plan(case, 1 << 28)).collect();
+    let least_work = |planned: &LoadPlan| {
+        let mut least = planned.plan().num_bytes();
+        while let Ok(plan) =
+            ProofPlan::new(planned.plan().shape(), MsmDevice { memory: least - 256, multiprocessors })
+            && plan.streamed_bytes() == 0
+        {
+            least = plan.num_bytes();
+        }
+        least - planned.plan().resident_bytes()
+    };
+    let work = planned.iter().map(least_work).max().unwrap();
     let resident = planned.iter().map(|p| p.plan().resident_bytes()).max().unwrap();
-    let all = planned.iter().map(|p| p.plan().num_bytes()).max().unwrap();
-    let capacity = all + resident;
+    let capacity = 2 * resident + work;
     // SAFETY: memory of the backend, for this alone.
     let mut prover =
         unsafe { DeviceProver::new(queue, queue.alloc::<u8>(capacity as usize + 100), multiprocessors) };

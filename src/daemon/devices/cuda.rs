@@ -2,7 +2,7 @@
 use super::{Arena, DeviceBackend, Opened};
 use crate::daemon::config::Prover;
 use crate::gpu::{
-    DeviceSlice,
+    DeviceSlice, GpuError,
     device::DeviceInfo,
     driver::{Context, DeviceMemory, Stream},
     prover::KnownAnswer,
@@ -17,8 +17,15 @@ const MARGIN: u64 = 512 << 20;
 pub(super) fn open(info: &DeviceInfo, config: &Prover, known: &KnownAnswer) -> Opened {
     let context = Context::open(info)?;
     let (free, _) = context.memory()?;
-    let memory =
-        DeviceMemory::new(&context, config.device_memory.unwrap_or(free.saturating_sub(MARGIN)).max(1))?;
+    let bytes = match (config.device_memory, free.checked_sub(MARGIN)) {
+        (Some(bytes), _) => bytes,
+        (None, Some(bytes)) if bytes > 0 => bytes,
+        (None, _) => {
+            let what = "an arena beside what others have taken".into();
+            return Err(GpuError::OutOfMemory { what, found: free, wanted: MARGIN + 1 }.into());
+        }
+    };
+    let memory = DeviceMemory::new(&context, bytes)?;
     let queue = Stream::new(&context)?;
     #[cfg(feature = "fault-injection")]
     let queue = crate::gpu::fault::Faulty::new(queue, config.fault);

@@ -113,6 +113,12 @@ impl Loaded {
         &self.plan
     }
 
+    /// Changes where proofs work, and in how much memory. The plan must keep as much resident.
+    pub(super) fn replan(&mut self, plan: ProofPlan, work: DeviceSlice<u8>) {
+        self.plan = plan;
+        self.work = work;
+    }
+
     /// What is resident, in the arena's ledger of a proof.
     pub(super) fn residents(&self) -> Result<Residents, GpuError> {
         let mut space = Space::new(self.resident, self.work);

@@ -126,6 +126,8 @@ impl<Q: Queue> DeviceProver<Q> {
                 None => self.evict(),
             }
         };
+        let floor = self.floor().max(at + plan.resident_bytes());
+        self.share(self.capacity() - floor)?;
         let resident = self.part(at, plan.resident_bytes())?;
         let work = work_bytes(&plan);
         let work = self.part(self.capacity() - work, work)?;
@@ -154,7 +156,7 @@ impl<Q: Queue> DeviceProver<Q> {
     /// A place for a circuit, with the plan that fits there; None while others have to leave. Beside others a
     /// circuit and its key are resident as a whole or not at all.
     fn place(&self, shape: &ProofShape) -> Result<Option<(u64, ProofPlan)>, GpuError> {
-        let floor = self.residents.last().map_or(0, Resident::end);
+        let floor = self.floor();
         let above = self.capacity() - floor;
         let mut at = 0;
         for resident in &self.residents {
@@ -170,9 +172,44 @@ impl<Q: Queue> DeviceProver<Q> {
         if self.residents.is_empty() {
             return Ok(Some((0, ProofPlan::new(shape, self.device(self.capacity()))?)));
         }
-        let others = self.residents.iter().map(|resident| work_bytes(&resident.loaded.plan)).max();
-        let plan = self.fitting(shape, above)?;
-        Ok(plan.filter(|plan| plan.resident_bytes() + others.unwrap_or(0) <= above).map(|plan| (floor, plan)))
+        let Some(plan) = self.fitting(shape, above)? else { return Ok(None) };
+        let work = above - plan.resident_bytes();
+        for resident in &self.residents {
+            if self.sharing(resident, work)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((floor, plan)))
+    }
+
+    /// Where the last circuit ends.
+    fn floor(&self) -> u64 {
+        self.residents.last().map_or(0, Resident::end)
+    }
+
+    /// The plan of a circuit that is loaded for so much memory to work in, if it has one.
+    fn sharing(&self, resident: &Resident, work: u64) -> Result<Option<ProofPlan>, GpuError> {
+        let plan = &resident.loaded.plan;
+        let kept = plan.resident_bytes();
+        let other = self.fitting(&plan.shape, kept + work)?;
+        Ok(other.filter(|other| other.resident_bytes() == kept && work_bytes(other) <= work))
+    }
+
+    /// Plans the proofs of all circuits that are loaded anew, for so much memory to work in. What is resident
+    /// stays where it is: all plans of a circuit that keep its whole key lay it out alike.
+    fn share(&mut self, work: u64) -> Result<(), GpuError> {
+        let mut plans = Vec::with_capacity(self.residents.len());
+        for resident in &self.residents {
+            plans.push(self.sharing(resident, work)?);
+        }
+        let capacity = self.capacity();
+        for (resident, plan) in self.residents.iter_mut().zip(plans) {
+            let Some(plan) = plan else { continue };
+            let used = work_bytes(&plan);
+            let work = part(self.arena, (capacity - used) as usize..capacity as usize)?;
+            resident.loaded.replan(plan, work);
+        }
+        Ok(())
     }
 
     /// The plan for so much memory that keeps the whole key on the device, if there is one.
