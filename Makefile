@@ -2,15 +2,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs fuzz deps
+.PHONY: help demo test lint bench gpu-test gpu-bench docs fuzz deps
 
 # Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 60
+# Sizes that `make gpu-bench` measures, logarithms to base 2.
+SIZES ?= 20,22
 # Where `make docs` puts man pages and shell completions.
 PACKAGING := target/packaging
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## prove real Sapling circuits through the daemon and verify the proofs with bellman
 	@scripts/install-deps build
@@ -38,6 +40,14 @@ lint: ## formatting, clippy on every feature set, documentation links
 bench: ## benchmarks; docs/measurements.md says how to read them
 	@scripts/install-deps build
 	@cargo bench --benches
+
+gpu-test: ## the kernels and the prover on this machine's NVIDIA device; fails where there is none
+	@scripts/gpu-bundle
+	@target/gpu-bundle/run test
+
+gpu-bench: ## each step's time on this machine's NVIDIA device, its floor and the fastest peer's, at SIZES (20,22)
+	@scripts/gpu-bundle
+	@target/gpu-bundle/run bench --sizes $(SIZES)
 
 docs: ## man pages, shell completions and the library's documentation, under target/
 	@scripts/install-deps build

@@ -1,8 +1,10 @@
-//! The kernels on a device: the properties that hold on the emulation, and larger sizes. Needs a machine
-//! with an NVIDIA device; without one every test fails.
+//! The kernels and the prover on a device: the properties that hold on the emulation, larger sizes, and real
+//! circuits. Needs a machine with an NVIDIA device; without one every test fails. `make gpu-test` runs it here,
+//! `scripts/gpu-bundle` takes it to another machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 #[path = "../kernels/properties.rs"]
 mod properties;
+mod sapling;
 
 use cuzk::{
     algebra::TwoAdicRoot,
@@ -11,7 +13,8 @@ use cuzk::{
         arena::{Arena, Region},
         device::{DeviceInfo, devices, find},
         driver::{Context, Stream},
-        plan::Planner,
+        ntt::Coset,
+        plan::{Planner, Slot},
     },
 };
 use properties::Backend;
@@ -19,7 +22,7 @@ use std::{
     cell::RefCell,
     ffi::c_void,
     ptr::NonNull,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 fn device() -> DeviceInfo {
@@ -32,22 +35,49 @@ fn context() -> Arc<Context> {
     CONTEXT.get_or_init(|| Context::open(&device()).unwrap()).clone()
 }
 
-/// A stream with an arena for the whole of one test.
+/// Most of the device's memory, allocated once, for one test after the other.
+fn arena() -> Arc<Arena> {
+    static ARENA: OnceLock<Arc<Arena>> = OnceLock::new();
+    let allocate = || {
+        let (free, _) = context().memory().unwrap();
+        Arena::new(&context(), free / 10 * 9).unwrap()
+    };
+    ARENA.get_or_init(allocate).clone()
+}
+
+/// A stream with an arena for the whole of one test. One is in use at a time: tests wait for their turn, so that
+/// each has the memory and the host's processors to itself.
 struct Device {
     stream: Arc<Stream>,
     arena: Arc<Arena>,
     planner: RefCell<Planner>,
-    regions: RefCell<Vec<Region>>,
+    regions: RefCell<Vec<(Slot, Region)>>,
+    /// Memory is filled with a pattern as it is allocated.
+    fills: bool,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
 impl Device {
-    fn new(bytes: u64) -> Self {
-        let context = context();
+    fn new() -> Self {
+        Self::over(arena, true)
+    }
+
+    /// With memory as the driver gives it, so that a checker of uninitialised reads sees what the prover does.
+    fn untouched(bytes: u64) -> Self {
+        Self::over(|| Arena::new(&context(), bytes).unwrap(), false)
+    }
+
+    fn over(arena: impl FnOnce() -> Arc<Arena>, fills: bool) -> Self {
+        static EXCLUSIVE: Mutex<()> = Mutex::new(());
+        // A test that failed has left its regions free.
+        let exclusive = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
         Self {
-            stream: Stream::new(&context).unwrap(),
-            arena: Arena::new(&context, bytes).unwrap(),
+            stream: Stream::new(&context()).unwrap(),
+            arena: arena(),
             planner: RefCell::default(),
             regions: RefCell::default(),
+            fills,
+            _exclusive: exclusive,
         }
     }
 }
@@ -70,9 +100,11 @@ impl Backend for Device {
         let slot = self.planner.borrow_mut().claim::<T>("a test's buffer", len as u64).unwrap();
         let region = self.arena.claim(slot, &self.stream).unwrap();
         let slice = region.slice(len).unwrap();
-        self.regions.borrow_mut().push(region);
-        // SAFETY: a slice of the region.
-        unsafe { self.stream.fill(slice, 0xa5) }.unwrap();
+        self.regions.borrow_mut().push((slot, region));
+        if self.fills {
+            // SAFETY: a slice of the region.
+            unsafe { self.stream.fill(slice, 0xa5) }.unwrap();
+        }
         slice
     }
 
@@ -84,6 +116,15 @@ impl Backend for Device {
     fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T> {
         // SAFETY: a slice that `alloc` gave.
         unsafe { self.stream.download(source) }.unwrap()
+    }
+
+    fn scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = self.regions.borrow().len();
+        let result = work();
+        for (slot, _) in self.regions.borrow_mut().drain(before..) {
+            self.planner.borrow_mut().release(slot);
+        }
+        result
     }
 }
 
@@ -113,44 +154,71 @@ impl Queue for Device {
     }
 }
 
+/// Whether the device has memory for a case; one that is left out is named.
+fn has_room(case: &str, bytes: u64) -> bool {
+    let has = bytes <= arena().capacity();
+    if !has {
+        eprintln!(
+            "LEFT OUT: {case} needs {bytes} bytes of device memory, the tests have {}",
+            arena().capacity()
+        );
+    }
+    has
+}
+
 #[test]
 fn field_arithmetic() {
-    properties::arithmetic(&Device::new(1 << 26));
+    properties::arithmetic(&Device::new());
 }
 
 #[test]
 fn conversions() {
-    properties::conversions(&Device::new(1 << 28));
+    properties::conversions(&Device::new());
 }
 
 #[test]
 fn evaluations_of_rows_of_every_length() {
-    properties::evaluations(&Device::new(1 << 29));
+    properties::evaluations(&Device::new());
 }
 
 #[test]
 fn transforms_of_every_size() {
+    let device = Device::new();
     for root in [TwoAdicRoot::Seven, TwoAdicRoot::Five] {
-        let device = Device::new(4 << 30);
         let roots = properties::roots(&device, root);
         for log_size in 1..=20 {
-            properties::transforms(&device, roots, root, log_size, if log_size <= 16 { 6 } else { 1 });
+            let kinds = if log_size <= 14 { 6 } else { 1 };
+            device.scope(|| properties::transforms(&device, roots, root, log_size, kinds));
         }
     }
-    let device = Device::new(4 << 30);
-    let roots = properties::roots(&device, TwoAdicRoot::Seven);
-    for log_size in [21, 22, 24] {
-        properties::transforms(&device, roots, TwoAdicRoot::Seven, log_size, 1);
+}
+
+#[test]
+fn large_transforms() {
+    let device = Device::new();
+    let root = TwoAdicRoot::Seven;
+    let roots = properties::roots(&device, root);
+    for log_size in 21..=24 {
+        for coset in [Coset::Domain, Coset::Odd] {
+            device.scope(|| properties::interpolation(&device, roots, root, log_size, coset));
+        }
+    }
+    for (log_size, coset) in [(26, Coset::Domain), (28, Coset::Odd)] {
+        if has_room(&format!("a transform of 2^{log_size}"), 65 << log_size) {
+            device.scope(|| properties::monomials(&device, roots, root, log_size, coset));
+        }
     }
 }
 
 #[test]
 fn quotients_in_both_bases() {
-    for (root, largest) in [(TwoAdicRoot::Seven, 23), (TwoAdicRoot::Five, 18)] {
-        let device = Device::new(8 << 30);
+    let device = Device::new();
+    for (root, sizes) in
+        [(TwoAdicRoot::Seven, 1..=18), (TwoAdicRoot::Seven, 21..=21), (TwoAdicRoot::Five, 1..=16)]
+    {
         let roots = properties::roots(&device, root);
-        for log_size in 1..=largest {
-            properties::quotients(&device, roots, root, log_size);
+        for log_size in sizes {
+            device.scope(|| properties::quotients(&device, roots, root, log_size));
         }
     }
 }
@@ -173,7 +241,7 @@ fn an_arena_larger_than_the_device_is_refused_with_the_figures() {
         other => panic!("{other:?}"),
     }
     // The context is not the worse for it.
-    properties::arithmetic(&Device::new(1 << 26));
+    properties::arithmetic(&Device::new());
 }
 
 #[test]
@@ -217,35 +285,41 @@ use cuzk::{
     gpu::{msm_plan::MsmDevice, msm_sort::Windows, points::DeviceCurve},
 };
 
+/// This device with at most so many bytes for a sum's working memory.
 fn msm_device(memory: u64) -> MsmDevice {
-    MsmDevice { memory, multiprocessors: device().multiprocessors }
+    MsmDevice { memory: memory.min(arena().capacity() / 4), multiprocessors: device().multiprocessors }
 }
 
 fn fields_and_points<C: DeviceCurve>() {
-    let device = Device::new(1 << 30);
+    let device = Device::new();
     sums::field_arithmetic::<C>(&device);
     sums::curve_arithmetic::<C>(&device);
     sums::decoding::<C>(&device);
     for count in [1, 33, 5000, 100_000] {
-        let device = Device::new(4 << 30);
-        sums::multiples::<C>(&device, msm_device(0).multiprocessors, count);
+        device.scope(|| sums::multiples::<C>(&device, msm_device(0).multiprocessors, count));
     }
 }
 
-fn sums_of<C: DeviceCurve>(largest: u32) {
-    let small = [0, 1, 2, 31, 32, 33, 1000, 4095, 4096, 4097];
-    sums::sums::<C>(&Device::new(30 << 30), msm_device(1 << 30), &small);
-    let counts: Vec<usize> =
-        (14..=largest).step_by(2).flat_map(|l| [(1 << l) - 1, 1 << l, (1 << l) + 1]).collect();
-    for count in counts {
-        sums::sums::<C>(&Device::new(60 << 30), msm_device(4 << 30), &[count]);
-    }
-    sums::unusual_points::<C>(&Device::new(30 << 30), msm_device(1 << 30), 1000);
-    sums::unusual_points::<C>(&Device::new(30 << 30), msm_device(1 << 30), 100_000);
-    sums::indexed::<C>(&Device::new(10 << 30), msm_device(1 << 30), 100_000);
-    sums::in_pieces::<C>(&Device::new(80 << 30), msm_device(4 << 30), 50_000);
+fn sums_of<C: DeviceCurve>() {
+    let device = Device::new();
+    let small = [0, 1, 2, 31, 32, 33, 1000, 4095, 4096, 4097, 16_383, 16_384, 16_385];
+    sums::sums::<C>(&device, msm_device(1 << 30), &small);
+    sums::unusual_points::<C>(&device, msm_device(1 << 30), 1000);
+    sums::unusual_points::<C>(&device, msm_device(1 << 30), 100_000);
+    sums::indexed::<C>(&device, msm_device(1 << 30), 100_000);
+    sums::in_pieces::<C>(&device, msm_device(4 << 30), 50_000);
     let windows = [Windows { width: 16, tables: 2 }, Windows { width: 19, tables: 14 }];
-    sums::with_multiples::<C>(&Device::new(60 << 30), msm_device(2 << 30), 30_000, &windows);
+    sums::with_multiples::<C>(&device, msm_device(2 << 30), 30_000, &windows);
+}
+
+fn large_sums_of<C: DeviceCurve>() {
+    let device = Device::new();
+    for (log_count, kinds) in [(18, 11), (20, 11), (22, 3), (24, 11)] {
+        let bytes = (size_of::<C::Affine>() as u64 + 32) << log_count;
+        if has_room(&format!("a sum over 2^{log_count} points of {}", C::NAME), 4 * bytes) {
+            sums::large_sums::<C>(&device, msm_device(16 << 30), log_count, kinds);
+        }
+    }
 }
 
 #[test]
@@ -260,12 +334,22 @@ fn fields_and_points_of_g2() {
 
 #[test]
 fn sums_over_g1() {
-    sums_of::<G1>(20);
+    sums_of::<G1>();
 }
 
 #[test]
 fn sums_over_g2() {
-    sums_of::<G2>(18);
+    sums_of::<G2>();
+}
+
+#[test]
+fn large_sums_over_g1() {
+    large_sums_of::<G1>();
+}
+
+#[test]
+fn large_sums_over_g2() {
+    large_sums_of::<G2>();
 }
 
 #[path = "../kernels/proofs.rs"]
@@ -275,62 +359,63 @@ mod unpacking;
 
 #[test]
 fn packed_witnesses_are_unpacked() {
-    unpacking::unpacking(&Device::new(1 << 26), &[0, 1, 2, 3, 4]);
+    unpacking::unpacking(&Device::new(), &[0, 1, 2, 3, 4]);
 }
 
 /// An arena of `memory` bytes, which several cases have one after the other.
-fn arena(memory: usize) -> proofs::Size {
+fn size(memory: usize) -> proofs::Size {
     proofs::Size { memory, multiprocessors: device().multiprocessors }
 }
 
 #[test]
 fn proofs_of_circuits_around_powers_of_two() {
-    proofs::circuits(&Device::new(30 << 30), arena(1 << 28), &[2, 5, 10, 14]);
+    proofs::circuits(&Device::new(), size(1 << 28), &[2, 5, 10, 14]);
 }
 
 #[test]
 fn proofs_of_uniform_witnesses() {
-    proofs::witnesses(&Device::new(10 << 30), arena(1 << 28), 1000);
-}
-
-#[test]
-fn proofs_under_a_key_of_snarkjs() {
-    proofs::circom(&Device::new(2 << 30), arena(1 << 28));
+    proofs::witnesses(&Device::new(), size(1 << 28), 1000);
 }
 
 #[test]
 fn witnesses_come_from_a_mapping_or_piece_by_piece() {
-    proofs::uploads(&Device::new(2 << 30), arena(1 << 28));
+    proofs::uploads(&Device::new(), size(1 << 28));
 }
 
 #[test]
 fn circuits_share_an_arena() {
-    proofs::several_circuits(&Device::new(2 << 30), device().multiprocessors, 400);
+    proofs::several_circuits(&Device::new(), device().multiprocessors, 400);
 }
 
 #[test]
 fn the_known_answer_is_given() {
-    proofs::known_answer(&Device::new(2 << 30), arena(1 << 28), 1100);
+    proofs::known_answer(&Device::new(), size(1 << 28), 1100);
 }
 
 #[test]
 fn proofs_in_less_and_less_memory() {
     // Large enough for a key in pieces to take less than a resident one.
-    proofs::less_and_less_memory(&Device::new(60 << 30), arena(4 << 30), 300_000);
+    proofs::less_and_less_memory(&Device::new(), size(4 << 30), 300_000);
 }
 
 #[test]
 fn bad_witnesses_are_refused() {
-    proofs::refusals(&Device::new(2 << 30), arena(1 << 28));
+    proofs::refusals(&Device::new(), size(1 << 28));
 }
 
 #[test]
 fn witnesses_are_wiped() {
-    proofs::wiping(&Device::new(2 << 30), arena(1 << 28));
+    proofs::wiping(&Device::new(), size(1 << 28));
 }
 
 #[test]
-fn a_hundred_proofs_of_one_job_are_identical() {
-    let device = Device::new(2 << 30);
-    proofs::again_and_again(&device, arena(1 << 29), 100);
+fn a_hundred_proofs_under_a_key_of_snarkjs_are_identical() {
+    proofs::circom(&Device::new(), size(1 << 29), 100);
+}
+
+/// What `compute-sanitizer` looks at, too: every kernel of a proof, in little memory.
+#[test]
+fn a_proof_in_memory_as_it_comes() {
+    let device = Device::untouched(64 << 20);
+    proofs::circom(&device, size(48 << 20), 1);
 }

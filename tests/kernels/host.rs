@@ -138,6 +138,13 @@ impl Backend for Host {
         // SAFETY: memory that `alloc` gave; no launch is running.
         (0..source.len()).map(|i| unsafe { (source.address() as *const T).add(i).read() }).collect()
     }
+
+    fn scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        let before = self.memory.borrow().len();
+        let result = work();
+        self.memory.borrow_mut().truncate(before);
+        result
+    }
 }
 
 impl Queue for Host {

@@ -49,6 +49,16 @@ fn transforms_of_every_small_size() {
 }
 
 #[test]
+fn transforms_against_what_is_known_of_polynomials() {
+    let host = Host::new(true);
+    let roots = properties::roots(&host, TwoAdicRoot::Seven);
+    for coset in [Coset::Domain, Coset::Odd] {
+        properties::monomials(&host, roots, TwoAdicRoot::Seven, 10, coset);
+        properties::interpolation(&host, roots, TwoAdicRoot::Seven, 10, coset);
+    }
+}
+
+#[test]
 fn a_transform_of_three_passes() {
     // From 2^19 on there are three passes, and factors from two tables.
     let host = Host::new(false);
@@ -136,7 +146,7 @@ fn sums_over_g1() {
 
 #[test]
 fn sums_over_g1_in_descending_order() {
-    sums::sums::<G1>(&Host::new(true), SMALL, &[2]);
+    sums::large_sums::<G1>(&Host::new(true), SMALL, 2, 3);
 }
 
 #[test]
@@ -192,9 +202,7 @@ fn proofs_of_uniform_witnesses() {
 
 #[test]
 fn proofs_under_a_key_of_snarkjs() {
-    let host = Host::new(false);
-    proofs::circom(&host, ARENA);
-    proofs::again_and_again(&host, ARENA, 2);
+    proofs::circom(&Host::new(false), ARENA, 2);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! on devices.
 #[path = "../support/circuits.rs"]
 pub mod circuits;
+#[path = "../support/fixtures.rs"]
+mod fixtures;
 
 use crate::properties::{Backend, minus_one, scalars};
 use circuits::{canonical, montgomery, packed};
@@ -22,10 +24,8 @@ use cuzk::{
     },
     r1cs::{Circuit, CircuitBuilder, WitnessEncoding, WitnessError, decode_into},
 };
-use std::{
-    path::{Path, PathBuf},
-    ptr::NonNull,
-};
+use fixtures::fixture;
+use std::{path::Path, ptr::NonNull, sync::OnceLock};
 
 /// A device with this much memory for keys and proofs, and so many multiprocessors.
 #[derive(Clone, Copy)]
@@ -39,6 +39,8 @@ pub struct Case {
     pub circuit: Circuit,
     pub key: ProvingKey,
     pub z: Vec<Canonical>,
+    /// The CPU prover's proof, once it was asked for.
+    cpu: OnceLock<Proof>,
 }
 
 pub fn fixed() -> Randomness {
@@ -46,6 +48,10 @@ pub fn fixed() -> Randomness {
 }
 
 impl Case {
+    pub fn new(circuit: Circuit, key: ProvingKey, z: Vec<Canonical>) -> Self {
+        Self { circuit, key, z, cpu: OnceLock::new() }
+    }
+
     /// Rows with up to four entries over random variables; auxiliary values of one kind.
     pub fn random(num_inputs: usize, constraints: usize, values: &str) -> Self {
         let num_aux = if constraints == 0 { 0 } else { constraints + 3 };
@@ -89,7 +95,7 @@ impl Case {
         let circuit = builder.finish().unwrap();
         assert_eq!(circuit.first_unsatisfied(&z, &CancelToken::new()), Ok(None));
         let key = insecure_setup(&circuit, [7; 32]).unwrap();
-        Self { circuit, key, z }
+        Self::new(circuit, key, z)
     }
 
     /// The same under a key in snarkjs' form: h on the odd coset of the other root, full queries with points
@@ -112,7 +118,7 @@ impl Case {
         key.a = Query::full(some::<G1>(variables));
         key.b_g1 = Query::full(some::<G1>(variables));
         key.b_g2 = Query::full(some::<G2>(variables));
-        self
+        Self::new(self.circuit, self.key, self.z)
     }
 
     /// The key written to a file and opened there, so that its points are decoded on the device.
@@ -125,17 +131,16 @@ impl Case {
 
     /// snarkjs' own key and witness of a circom circuit.
     pub fn circom() -> Self {
-        let fixture = |name: &str| -> PathBuf {
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/circom").join(name)
-        };
-        let (key, circuit) = zkey::open(&fixture("merkle.zkey")).unwrap();
-        Self { circuit, key, z: iden3_wtns::read(&fixture("merkle.wtns")).unwrap() }
+        let (key, circuit) = zkey::open(&fixture("circom/merkle.zkey")).unwrap();
+        Self::new(circuit, key, iden3_wtns::read(&fixture("circom/merkle.wtns")).unwrap())
     }
 
     pub fn cpu_proof(&self) -> Proof {
-        let (never, mut timeline) = (CancelToken::new(), Timeline::new());
-        CpuProver::prove(&self.circuit, &self.key, &self.z, fixed(), &never, &mut timeline, &mut |_| {})
-            .unwrap()
+        *self.cpu.get_or_init(|| {
+            let (never, mut timeline) = (CancelToken::new(), Timeline::new());
+            CpuProver::prove(&self.circuit, &self.key, &self.z, fixed(), &never, &mut timeline, &mut |_| {})
+                .unwrap()
+        })
     }
 
     pub fn load(&self, queue: &(impl Backend + Queue), size: Size) -> Result<Loaded, DeviceError> {
@@ -223,8 +228,10 @@ pub fn circuits(queue: &(impl Backend + Queue), size: Size, logs: &[u32]) {
                 let case = Case::random(num_inputs, rows - num_inputs, "random");
                 let name = format!("{rows} rows, {num_inputs} inputs");
                 case.check_verifies();
-                case.check(queue, size, &name);
-                case.in_snarkjs_form().check(queue, size, &format!("{name}, snarkjs"));
+                queue.scope(|| {
+                    case.check(queue, size, &name);
+                    case.in_snarkjs_form().check(queue, size, &format!("{name}, snarkjs"));
+                });
             }
         }
     }
@@ -240,50 +247,47 @@ pub fn witnesses(queue: &(impl Backend + Queue), size: Size, rows: usize) {
     }
 }
 
-/// snarkjs' own key.
-pub fn circom(queue: &(impl Backend + Queue), size: Size) {
-    let case = Case::circom();
-    case.check_verifies();
-    case.check(queue, size, "circom");
-}
-
-/// Arenas down to the least: points come in pieces and the proof stays the same; below it, a refusal.
+/// Arenas down to the least, with keys of both forms.
 pub fn less_and_less_memory(queue: &(impl Backend + Queue), size: Size, rows: usize) {
     let directory = tempfile::tempdir().unwrap();
-    let filtered = Case::random(3, rows - 3, "random").in_bellman_form(directory.path());
-    for case in [filtered, Case::random(3, rows - 3, "random").in_snarkjs_form()] {
-        let full = case.check(queue, size, "all resident");
-        assert_eq!(full.plan().streamed_bytes(), 0);
-        let points = full.plan().pieces().iter().filter(|piece| piece.name.starts_with("points of"));
-        let key_bytes: u64 = points.map(|piece| piece.bytes).sum();
-        let mut memory = full.plan().num_bytes();
-        let mut first_streaming = None;
-        let least = loop {
-            let device = MsmDevice { memory, multiprocessors: size.multiprocessors };
-            match ProofPlan::new(full.plan().shape(), device) {
-                Ok(plan) => {
-                    assert!(plan.num_bytes() <= memory);
-                    if plan.streamed_bytes() > 0 {
-                        first_streaming.get_or_insert(plan.num_bytes() as usize);
-                    }
-                    memory = plan.num_bytes() - 256;
+    let case = Case::random(3, rows - 3, "random").in_bellman_form(directory.path());
+    queue.scope(|| less_and_less_memory_for(&case, queue, size));
+    less_and_less_memory_for(&case.in_snarkjs_form(), queue, size);
+}
+
+/// Points come in pieces and the proof stays the same; below the least memory, a refusal.
+fn less_and_less_memory_for(case: &Case, queue: &(impl Backend + Queue), size: Size) {
+    let full = case.check(queue, size, "all resident");
+    assert_eq!(full.plan().streamed_bytes(), 0);
+    let points = full.plan().pieces().iter().filter(|piece| piece.name.starts_with("points of"));
+    let key_bytes: u64 = points.map(|piece| piece.bytes).sum();
+    let mut memory = full.plan().num_bytes();
+    let mut first_streaming = None;
+    let least = loop {
+        let device = MsmDevice { memory, multiprocessors: size.multiprocessors };
+        match ProofPlan::new(full.plan().shape(), device) {
+            Ok(plan) => {
+                assert!(plan.num_bytes() <= memory);
+                if plan.streamed_bytes() > 0 {
+                    first_streaming.get_or_insert(plan.num_bytes() as usize);
                 }
-                Err(GpuError::OutOfMemory { found, wanted, .. }) => {
-                    assert!(found == memory && wanted > found, "{found}, {wanted}");
-                    break memory as usize + 256;
-                }
-                Err(other) => panic!("{other}"),
+                memory = plan.num_bytes() - 256;
             }
-        };
-        assert!(matches!(
-            case.load(queue, Size { memory: least - 256, ..size }),
-            Err(DeviceError::Gpu(GpuError::OutOfMemory { .. }))
-        ));
-        let some = case.check(queue, Size { memory: first_streaming.unwrap(), ..size }, "streamed");
-        let least = case.check(queue, Size { memory: least, ..size }, "streamed in the least memory");
-        let streamed = [some, least].map(|loaded| loaded.plan().streamed_bytes());
-        assert!(0 < streamed[0] && streamed[0] <= streamed[1] && 2 * streamed[1] > key_bytes, "{streamed:?}");
-    }
+            Err(GpuError::OutOfMemory { found, wanted, .. }) => {
+                assert!(found == memory && wanted > found, "{found}, {wanted}");
+                break memory as usize + 256;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert!(matches!(
+        case.load(queue, Size { memory: least - 256, ..size }),
+        Err(DeviceError::Gpu(GpuError::OutOfMemory { .. }))
+    ));
+    let some = case.check(queue, Size { memory: first_streaming.unwrap(), ..size }, "streamed");
+    let least = case.check(queue, Size { memory: least, ..size }, "streamed in the least memory");
+    let streamed = [some, least].map(|loaded| loaded.plan().streamed_bytes());
+    assert!(0 < streamed[0] && streamed[0] <= streamed[1] && 2 * streamed[1] > key_bytes, "{streamed:?}");
 }
 
 /// Bad values are named, and the next proofs, from every encoding, are none the worse.
@@ -484,9 +488,10 @@ pub fn wiping(queue: &(impl Backend + Queue), size: Size) {
     assert!(queue.read(transient).iter().all(|byte| *byte == 0));
 }
 
-/// The same job, `times` over.
-pub fn again_and_again(queue: &(impl Backend + Queue), size: Size, times: usize) {
+/// snarkjs' own key and witness: the same job, `times` over.
+pub fn circom(queue: &(impl Backend + Queue), size: Size, times: usize) {
     let case = Case::circom();
+    case.check_verifies();
     let loaded = case.load(queue, size).unwrap();
     let (wanted, witness) = (case.cpu_proof(), canonical(&case.z));
     for time in 0..times {

@@ -15,11 +15,14 @@ use rayon::prelude::*;
 
 /// A launcher with memory of its own.
 pub trait Backend: Launcher {
-    /// Memory for as long as the backend lives; its content is not defined and not zero.
+    /// Memory for as long as the backend lives, or to the end of a scope; its content is not defined and not
+    /// zero.
     fn alloc<T: Copy>(&self, len: usize) -> DeviceSlice<T>;
     fn write<T: Copy>(&self, target: DeviceSlice<T>, values: &[T]);
     /// After all launches so far.
     fn read<T: Copy>(&self, source: DeviceSlice<T>) -> Vec<T>;
+    /// Frees what `work` allocates when it is done.
+    fn scope<R>(&self, work: impl FnOnce() -> R) -> R;
 
     fn upload<T: Copy>(&self, values: &[T]) -> DeviceSlice<T> {
         let slice = self.alloc(values.len());
@@ -52,19 +55,25 @@ pub fn minus_one() -> Canonical {
     Canonical::new(limbs).unwrap()
 }
 
-/// Vectors of every kind that a kernel might treat in a way of its own.
-pub fn vectors(count: usize) -> Vec<(&'static str, Vec<Canonical>)> {
-    let mut single = vec![Canonical::ZERO; count];
-    single[count / 2] = minus_one();
-    let bits = (0..count).map(|i| if i * i % 7 < 3 { Canonical::ONE } else { Canonical::ZERO });
-    vec![
-        ("random", scalars(count, 1)),
-        ("zero", vec![Canonical::ZERO; count]),
-        ("one", vec![Canonical::ONE; count]),
-        ("r - 1", vec![minus_one(); count]),
-        ("a single value", single),
-        ("bits", bits.collect()),
-    ]
+/// A value for each index.
+pub fn each(count: usize, value: impl Fn(usize) -> Canonical + Send + Sync) -> Vec<Canonical> {
+    (0..count).into_par_iter().map(value).collect()
+}
+
+/// Vectors of every kind that a kernel might treat in a way of its own, made one at a time.
+pub fn vectors(count: usize) -> impl Iterator<Item = (&'static str, Vec<Canonical>)> {
+    let bit = |i: usize| if i * i % 7 < 3 { Canonical::ONE } else { Canonical::ZERO };
+    ["random", "zero", "one", "r - 1", "a single value", "bits"].into_iter().map(move |kind| {
+        let values = match kind {
+            "random" => scalars(count, 1),
+            "zero" => vec![Canonical::ZERO; count],
+            "one" => vec![Canonical::ONE; count],
+            "r - 1" => vec![minus_one(); count],
+            "bits" => each(count, bit),
+            _ => each(count, |i| if i == count / 2 { minus_one() } else { Canonical::ZERO }),
+        };
+        (kind, values)
+    })
 }
 
 /// Sums, differences and products, with the edges of the field.
@@ -150,7 +159,7 @@ pub fn transforms(backend: &impl Backend, roots: Roots, root: TwoAdicRoot, log_s
     let domain = Domain::new(log_size, root).unwrap();
     let never = CancelToken::new();
     let (source, target) = (backend.alloc(transform.size()), backend.alloc(transform.size()));
-    for (kind, values) in vectors(transform.size()).into_iter().take(kinds) {
+    for (kind, values) in vectors(transform.size()).take(kinds) {
         for coset in [Coset::Domain, Coset::Odd] {
             let mut wanted = values.clone();
             match coset {
@@ -173,6 +182,77 @@ pub fn transforms(backend: &impl Backend, roots: Roots, root: TwoAdicRoot, log_s
             assert!(backend.read(target) == wanted, "forward, {coset:?}, 2^{log_size}, {kind}");
         }
     }
+}
+
+/// Transforms of random values without the host's own transform: a polynomial's coefficients and its values must
+/// agree at a point outside the domain, where Lagrange's formula takes the values.
+pub fn interpolation(backend: &impl Backend, roots: Roots, root: TwoAdicRoot, log_size: u32, coset: Coset) {
+    let transform = Transform::new(roots, log_size).unwrap();
+    let domain = Domain::new(log_size, root).unwrap();
+    let shift = match coset {
+        Coset::Domain => Fr::ONE,
+        Coset::Odd => domain.coset_shift(),
+    };
+    let point = Fr::from_canonical(scalars(1, 31)[0]);
+    let lagrange = domain.lagrange_at(point * shift.inverse().unwrap());
+    const TILE: usize = 1 << 14;
+    let agree = |coefficients: &[Canonical], values: &[Canonical]| {
+        let tiles = coefficients.par_chunks(TILE).enumerate().map(|(tile, chunk)| {
+            let sum = chunk.iter().rev().fold(Fr::ZERO, |sum, c| sum * point + Fr::from_canonical(*c));
+            sum * point.pow(&[(tile * TILE) as u64])
+        });
+        let by_values = values.par_iter().zip(&lagrange).map(|(value, l)| Fr::from_canonical(*value) * *l);
+        let zero = || Fr::ZERO;
+        tiles.reduce(zero, |a, b| a + b) == by_values.reduce(zero, |a, b| a + b)
+    };
+    let given = scalars(transform.size(), 1);
+    let [source, target] = [backend.upload(&given), backend.alloc(transform.size())];
+    // SAFETY: slices of the backend.
+    unsafe { transform.forward(backend, coset, source, target) }.unwrap();
+    assert!(agree(&given, &backend.read(target)), "forward, {coset:?}, 2^{log_size}");
+    backend.write(source, &given);
+    // SAFETY: slices of the backend.
+    unsafe { transform.inverse(backend, coset, source, target) }.unwrap();
+    assert!(agree(&backend.read(target), &given), "inverse, {coset:?}, 2^{log_size}");
+}
+
+/// Two monomials at any size: what the host knows of their values is two powers a point, not a transform.
+pub fn monomials(backend: &impl Backend, roots: Roots, root: TwoAdicRoot, log_size: u32, coset: Coset) {
+    let transform = Transform::new(roots, log_size).unwrap();
+    let domain = Domain::new(log_size, root).unwrap();
+    let size = transform.size();
+    let terms = [(1, Fr::from_u64(3)), (size - 2, -Fr::from_u64(1 << 40))];
+    let mut values = vec![Canonical::ZERO; size];
+    for (exponent, coefficient) in terms {
+        values[exponent] = coefficient.to_canonical();
+    }
+    let [left, right] = [backend.alloc(size), backend.alloc(size)];
+    backend.write(left, &values);
+    // SAFETY: slices of the backend.
+    unsafe { transform.forward(backend, coset, left, right) }.unwrap();
+    let shift = match coset {
+        Coset::Domain => Fr::ONE,
+        Coset::Odd => domain.coset_shift(),
+    };
+    const TILE: usize = 1 << 14;
+    backend.read(right).par_chunks(TILE).enumerate().for_each(|(tile, found)| {
+        let first = (tile * TILE) as u64;
+        let mut steps = terms.map(|(exponent, coefficient)| {
+            let power = |of: Fr| of.pow(&[exponent as u64]);
+            let step = power(domain.generator());
+            (coefficient * power(shift) * step.pow(&[first]), step)
+        });
+        for (i, found) in found.iter().enumerate() {
+            let wanted = (steps[0].0 + steps[1].0).to_canonical();
+            assert_eq!(*found, wanted, "value {} of 2^{log_size}, {coset:?}", first as usize + i);
+            for (value, step) in &mut steps {
+                *value *= *step;
+            }
+        }
+    });
+    // SAFETY: slices of the backend.
+    unsafe { transform.inverse(backend, coset, right, left) }.unwrap();
+    assert!(backend.read(left) == values, "back, 2^{log_size}, {coset:?}");
 }
 
 /// The quotient in both bases, as `groth16::prover` computes it.
@@ -212,14 +292,14 @@ fn reference_quotient(
         HBasis::Monomial => {
             domain.coset_ifft(&mut d, &never).unwrap();
             let half = Fr::from_u64(2).inverse().unwrap();
-            let h: Vec<_> = c.iter().zip(&d).map(|(c, d)| half * (*c - *d)).collect();
+            let h: Vec<_> = c.par_iter().zip(&d).map(|(c, d)| half * (*c - *d)).collect();
             // A·B has degree 2m − 2: the quotient has m − 1 coefficients.
             assert_eq!(h.last(), Some(&Canonical::ZERO));
             h
         }
         HBasis::CosetLagrange => {
             domain.coset_fft(&mut c, &never).unwrap();
-            d.iter().zip(&c).map(|(d, c)| *d - *c).collect()
+            d.par_iter().zip(&c).map(|(d, c)| *d - *c).collect()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What every implementation of the curve kernels must do: fields, points, and multi-exponentiations whose
 //! sums are known from the points' logarithms. Run on the emulation and on devices.
-use crate::properties::{Backend, minus_one, scalars};
+use crate::properties::{Backend, each, minus_one, scalars};
 use cuzk::{
     algebra::{BaseField, Canonical, Curve, Fr},
     gpu::{
@@ -32,6 +32,34 @@ pub fn points<C: DeviceCurve>(count: usize) -> (Vec<C::Affine>, Vec<Fr>) {
         C::batch_to_affine(&tile_points).into_par_iter().zip(logs)
     });
     tiles.unzip()
+}
+
+/// As many points with random logarithms as are asked for: a few from the host, and the device's multiples of
+/// them by 2^64, of those again, and so on.
+fn points_of_device<C: DeviceCurve>(
+    backend: &impl Backend,
+    multiprocessors: u32,
+    count: usize,
+) -> (DeviceSlice<C::Affine>, Vec<Fr>) {
+    const SEEDS: usize = 1 << 12;
+    const DOUBLINGS: u32 = 64;
+    let generator = C::to_projective(&C::generator());
+    let mut logs: Vec<Fr> =
+        scalars(SEEDS.min(count.div_ceil(4)), 17).into_iter().map(Fr::from_canonical).collect();
+    let seeds: Vec<_> = logs.par_iter().map(|log| C::mul(&generator, log)).collect();
+    let all = backend.alloc(count);
+    backend.write(all.slice(0..seeds.len()).unwrap(), &C::batch_to_affine(&seeds));
+    let scratch = backend.alloc(points::multiples_scratch_bytes(multiprocessors) as usize);
+    let factor = Fr::from_u64(2).pow(&[DOUBLINGS.into()]);
+    while logs.len() < count {
+        let (have, more) = (logs.len(), logs.len().min(count - logs.len()));
+        let (from, to) = (all.slice(0..more).unwrap(), all.slice(have..have + more).unwrap());
+        // SAFETY: slices of the backend.
+        unsafe { points::multiples::<C>(backend, multiprocessors, from, to, DOUBLINGS, scratch) }.unwrap();
+        let more: Vec<Fr> = logs[..more].par_iter().map(|&log| log * factor).collect();
+        logs.extend(more);
+    }
+    (all, logs)
 }
 
 /// Elements of the coordinates' field, in whole warps, with all edges of its representation.
@@ -186,17 +214,20 @@ impl<C: DeviceCurve> Case<'_, C> {
     /// Computes the sum and compares it with the one that the logarithms give.
     pub fn check(&self, backend: &impl Backend, name: &str, scalars: &[Canonical], index: Option<&[u32]>) {
         let plan = MsmPlan::<C>::new(self.size, self.device).unwrap();
-        let memory = backend.alloc::<u8>(plan.num_bytes() as usize);
-        let results = backend.alloc(plan.results());
-        let all = Chunk {
-            points: self.points,
-            table_stride: self.table_stride,
-            scalars: backend.upload(scalars),
-            index: index.map(|index| backend.upload(index)),
-        };
-        // SAFETY: slices of the backend.
-        unsafe { Msm::new(&plan, backend, memory).unwrap().run(&all, results) }.unwrap();
-        let found = plan.combine(&backend.read(results)).unwrap();
+        let results = backend.scope(|| {
+            let memory = backend.alloc::<u8>(plan.num_bytes() as usize);
+            let results = backend.alloc(plan.results());
+            let all = Chunk {
+                points: self.points,
+                table_stride: self.table_stride,
+                scalars: backend.upload(scalars),
+                index: index.map(|index| backend.upload(index)),
+            };
+            // SAFETY: slices of the backend.
+            unsafe { Msm::new(&plan, backend, memory).unwrap().run(&all, results) }.unwrap();
+            backend.read(results)
+        });
+        let found = plan.combine(&results).unwrap();
         let log = (0..self.logs.len()).into_par_iter().map(|i| {
             let scalar = scalars[index.map_or(i, |index| index[i] as usize)];
             Fr::from_canonical(scalar) * self.logs[i]
@@ -213,32 +244,46 @@ impl<C: DeviceCurve> Case<'_, C> {
     }
 }
 
-/// Scalars of every kind that a sum might treat in a way of its own.
-pub fn scalar_vectors(count: usize) -> Vec<(&'static str, Vec<Canonical>)> {
+/// Scalars of every kind that a sum might treat in a way of its own, made one at a time.
+pub fn scalar_vectors(count: usize) -> impl Iterator<Item = (&'static str, Vec<Canonical>)> {
     let random = scalars(count.max(1), 1);
     let small = |v: u64| Canonical::new([v, 0, 0, 0]).unwrap();
-    let each = |f: &dyn Fn(usize) -> Canonical| (0..count).map(f).collect::<Vec<_>>();
-    vec![
-        ("random", each(&|i| random[i])),
-        ("zero", each(&|_| Canonical::ZERO)),
-        ("one", each(&|_| Canonical::ONE)),
-        ("r - 1", each(&|_| minus_one())),
-        ("one and r - 1", each(&|i| if i % 2 == 0 { Canonical::ONE } else { minus_one() })),
-        ("all equal", each(&|_| random[0])),
-        ("sparse", each(&|i| if i % 97 == 3 { random[i] } else { Canonical::ZERO })),
-        // One bucket of the lowest window, and of a window in the middle.
-        ("a single bucket", each(&|_| Canonical::new([5, 0, 1 << 20, 0]).unwrap())),
-        ("98 % bits", each(&|i| if i % 50 == 0 { random[i] } else { small((i * i % 7 < 3) as u64) })),
-        ("small", each(&|i| small(i as u64 % 1000))),
-        (
-            "powers of two",
-            each(&|i| {
+    let kinds = [
+        "random",
+        "zero",
+        "one",
+        "r - 1",
+        "one and r - 1",
+        "all equal",
+        "sparse",
+        "a single bucket",
+        "98 % bits",
+        "small",
+        "powers of two",
+    ];
+    kinds.into_iter().map(move |kind| {
+        let values = each(count, |i| match kind {
+            "random" => random[i],
+            "zero" => Canonical::ZERO,
+            "one" => Canonical::ONE,
+            "one and r - 1" if i % 2 == 0 => Canonical::ONE,
+            "r - 1" | "one and r - 1" => minus_one(),
+            "all equal" => random[0],
+            "sparse" if i % 97 == 3 => random[i],
+            "sparse" => Canonical::ZERO,
+            // One bucket of the lowest window, and of a window in the middle.
+            "a single bucket" => Canonical::new([5, 0, 1 << 20, 0]).unwrap(),
+            "98 % bits" if i % 50 == 0 => random[i],
+            "98 % bits" => small((i * i % 7 < 3) as u64),
+            "small" => small(i as u64 % 1000),
+            _ => {
                 let mut limbs = [0; 4];
                 limbs[i % 254 / 64] = 1 << (i % 254 % 64);
                 Canonical::new(limbs).unwrap()
-            }),
-        ),
-    ]
+            }
+        });
+        (kind, values)
+    })
 }
 
 /// Resident points: every kind of scalars at every edge of the size.
@@ -252,6 +297,23 @@ pub fn sums<C: DeviceCurve>(backend: &impl Backend, device: MsmDevice, counts: &
             case.check(backend, name, &scalars, None);
         }
     }
+}
+
+/// The same for sizes beyond what the host makes points of: around 2^`log_count`, all `kinds` of scalars
+/// at the power of two itself.
+pub fn large_sums<C: DeviceCurve>(backend: &impl Backend, device: MsmDevice, log_count: u32, kinds: usize) {
+    backend.scope(|| {
+        let most = (1 << log_count) + 1;
+        let (all, logs) = points_of_device::<C>(backend, device.multiprocessors, most);
+        for (count, kinds) in [(most - 2, 1), (most - 1, kinds), (most, 1)] {
+            let size = MsmSize { points: count as u64, at_once: count as u64, multiples: None };
+            let points = all.slice(0..count).unwrap();
+            let case = Case::<C> { points, logs: &logs[..count], size, device, table_stride: 0 };
+            for (name, scalars) in scalar_vectors(count).take(kinds) {
+                case.check(backend, name, &scalars, None);
+            }
+        }
+    });
 }
 
 /// Points with their logarithms.
@@ -314,7 +376,7 @@ pub fn in_pieces<C: DeviceCurve>(backend: &impl Backend, device: MsmDevice, coun
         assert!(plan.num_bytes() <= memory);
         if shapes.insert((plan.chunk(), plan.groups().count(), plan.windows())) {
             let case = Case::<C> { points, logs: &logs, size: whole, device: tight, table_stride: 0 };
-            for (name, scalars) in scalar_vectors(count).into_iter().take(3) {
+            for (name, scalars) in scalar_vectors(count).take(3) {
                 case.check(backend, name, &scalars, None);
             }
         }
