@@ -31,7 +31,7 @@ CUZK_KERNEL void CUZK_BOUNDS(THREADS, 2) cuzk_spmv_segments(const CUZK_GRID_CONS
     if (s < m.num_segments) {
         const Segment segment = m.segments[s];
         for (uint32_t i = lane; i < segment.length; i += WARP) {
-            sum = add_entry(sum, e, m, segment.begin + i);
+            sum = add_entry(sum, e, m, segment.begin - m.first_entry + i);
         }
     }
     for (unsigned half = WARP / 2; half > 0; half /= 2) {

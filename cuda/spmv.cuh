@@ -41,6 +41,7 @@ struct Matrix {
     Fr* segment_sums;         // one per segment
     Fr* out;                  // `domain` values
     uint64_t rows;            // stored rows; all from this one on are empty
+    uint64_t first_entry;     // entries that precede those at `columns` and `indices`
     uint64_t num_segments;
     uint64_t num_long_rows;
     uint32_t wide_offsets;
@@ -55,9 +56,11 @@ struct Evaluation {
     uint64_t domain;
 };
 
+// Where a row begins in `columns` and `indices`.
 CUZK_FN uint64_t offset(const Matrix& m, uint64_t row) {
-    return m.wide_offsets ? static_cast<const uint64_t*>(m.offsets)[row]
-                          : static_cast<const uint32_t*>(m.offsets)[row];
+    uint64_t entry = m.wide_offsets ? static_cast<const uint64_t*>(m.offsets)[row]
+                                    : static_cast<const uint32_t*>(m.offsets)[row];
+    return entry - m.first_entry;
 }
 
 CUZK_FN uint32_t index(const Matrix& m, uint64_t entry) {

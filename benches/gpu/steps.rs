@@ -75,6 +75,7 @@ pub fn measure(machine: &Machine, log_size: u32) -> Result<(), Box<dyn Error>> {
                 long_rows: DeviceSlice::empty(),
                 segment_sums: DeviceSlice::empty(),
                 rows: size as u64,
+                first_entry: 0,
             });
         }
         let [in_a, in_b] = [&matrices[0], &matrices[1]];

@@ -82,6 +82,16 @@ impl Planner {
         self.live.retain(|s| *s != slot);
     }
 
+    /// Claims a released buffer's place for it again.
+    pub fn claim_again(&mut self, slot: Slot) -> Result<(), GpuError> {
+        if let Some(found) = self.live.iter().find(|s| s.overlaps(&slot)) {
+            return Err(GpuError::Overlap { found: found.name.into(), wanted: slot.name.into() });
+        }
+        let index = self.live.partition_point(|s| s.offset < slot.offset);
+        self.live.insert(index, slot);
+        Ok(())
+    }
+
     /// Bytes that an arena must have.
     pub fn peak(&self) -> u64 {
         self.peak
@@ -154,6 +164,10 @@ mod tests {
         let c = plan.claim::<u8>("c", 1).unwrap();
         assert_eq!((a.offset(), b.offset(), c.offset()), (0, 1024, 1280));
         assert_eq!(plan.peak(), 1536);
+        // A released place is to be had again, once.
+        plan.release(b);
+        plan.claim_again(b).unwrap();
+        assert!(matches!(plan.claim_again(b), Err(GpuError::Overlap { .. })));
         plan.release(a);
         // Too large for the gap; then one that fits.
         assert_eq!(plan.claim::<u8>("d", 1025).unwrap().offset(), 1536);

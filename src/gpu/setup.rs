@@ -425,6 +425,7 @@ impl<Q: Queue> Run<'_, Q> {
             long_rows: DeviceSlice::empty(),
             segment_sums: DeviceSlice::empty(),
             rows: matrix.rows() as u64,
+            first_entry: 0,
         };
         // SAFETY: the caller's promise.
         unsafe {

@@ -7,6 +7,7 @@ use crate::{
     algebra::{Canonical, Fr},
     r1cs::Matrix,
 };
+use std::ops::Range;
 
 /// Rows with more entries than this are cut into segments.
 const SHORT_ROW: u64 = 16;
@@ -76,6 +77,48 @@ impl LongRows {
     }
 }
 
+/// Consecutive rows of a matrix, with what belongs to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowPiece {
+    /// The rows.
+    pub rows: Range<u64>,
+    /// Their entries.
+    pub entries: Range<u64>,
+    /// Their long rows' segments.
+    pub segments: Range<usize>,
+    /// Their long rows.
+    pub long_rows: Range<usize>,
+}
+
+/// Pieces that a matrix is cut into.
+const PIECES: u64 = 64;
+
+/// Rows of each piece but the last of a matrix of so many rows.
+pub fn piece_rows(rows: u64) -> u64 {
+    rows.div_ceil(PIECES).max(1)
+}
+
+/// A matrix in pieces of as many rows.
+pub fn pieces(matrix: &Matrix, long: &LongRows) -> Vec<RowPiece> {
+    let rows = matrix.rows() as u64;
+    let first_entry = |row: u64| if row == 0 { 0 } else { matrix.row_end(row as usize - 1) };
+    let mut pieces = Vec::new();
+    let mut first = 0;
+    while first < rows {
+        let end = rows.min(first + piece_rows(rows));
+        let segment = |row: u64| long.segments.partition_point(|segment| u64::from(segment.row) < row);
+        let long_row = |row: u64| long.rows.partition_point(|long| u64::from(long.row) < row);
+        pieces.push(RowPiece {
+            rows: first..end,
+            entries: first_entry(first)..first_entry(end),
+            segments: segment(first)..segment(end),
+            long_rows: long_row(first)..long_row(end),
+        });
+        first = end;
+    }
+    pieces
+}
+
 /// Where a matrix lies in device memory.
 #[derive(Clone, Copy)]
 pub struct DeviceMatrix {
@@ -93,6 +136,8 @@ pub struct DeviceMatrix {
     pub segment_sums: DeviceSlice<Canonical>,
     /// Rows stored.
     pub rows: u64,
+    /// Entries of the rows before these: 0, but in a piece of a matrix.
+    pub first_entry: u64,
 }
 
 /// Mirrors `spmv::Matrix`.
@@ -107,6 +152,7 @@ pub(super) struct MatrixArg {
     segment_sums: u64,
     out: u64,
     rows: u64,
+    first_entry: u64,
     num_segments: u64,
     num_long_rows: u64,
     wide_offsets: u32,
@@ -138,6 +184,7 @@ impl DeviceMatrix {
             segment_sums: self.segment_sums.address(),
             out: out.address(),
             rows: self.rows,
+            first_entry: self.first_entry,
             num_segments: self.segments.len() as u64,
             num_long_rows: self.long_rows.len() as u64,
             wide_offsets: wide("row offsets", self.offsets, self.rows + 1, 4, 8)?,
@@ -203,9 +250,83 @@ pub unsafe fn evaluate(
     }
 }
 
+/// A matrix times z, rows `piece` of it, into that part of `out`, whose size is the domain's. `matrix` has the
+/// piece's offsets (one more than it has rows), columns, indices, segments and long rows, the scratch memory of
+/// all segments and, as `first_entry`, the piece's.
+///
+/// # Safety
+/// As for [`evaluate`].
+pub unsafe fn evaluate_piece(
+    launcher: &impl Launcher,
+    matrix: &DeviceMatrix,
+    piece: &RowPiece,
+    coefficients: DeviceSlice<Fr>,
+    z: DeviceSlice<Canonical>,
+    out: DeviceSlice<Canonical>,
+) -> Result<(), GpuError> {
+    let (rows, segments) = (&piece.rows, &piece.segments);
+    let lacks = |what, slice: usize, wanted| GpuError::Length { what, found: slice as u64, wanted };
+    let of_rows = out
+        .slice(rows.start as usize..rows.end as usize)
+        .ok_or_else(|| lacks("the domain", out.len(), rows.end))?;
+    let sums = matrix
+        .segment_sums
+        .slice(segments.clone())
+        .ok_or_else(|| lacks("sums of segments", matrix.segment_sums.len(), segments.end as u64))?;
+    let evaluation = |arg: MatrixArg| Evaluation {
+        matrix: [arg; 2],
+        coefficients: coefficients.address(),
+        z: z.address(),
+        domain: matrix.rows,
+    };
+    // Short rows and segments are numbered within the piece, what long rows name is not.
+    let within = evaluation(DeviceMatrix { segment_sums: sums, ..*matrix }.arg(of_rows)?);
+    let all = evaluation(matrix.arg(out)?);
+    let mut by_warp = Grid::covering(segments.len() as u64 * u64::from(WARP), THREADS, 1)?;
+    by_warp.shared_bytes = THREADS * size_of::<Canonical>() as u32;
+    let long_rows = Grid::covering(piece.long_rows.len() as u64, THREADS, 1)?;
+    // SAFETY: the caller's promise; widths agree with the lengths.
+    unsafe {
+        launch(launcher, "cuzk_spmv_short_rows", Grid::covering(matrix.rows, THREADS, 1)?, &within)?;
+        launch(launcher, "cuzk_spmv_segments", by_warp, &within)?;
+        launch(launcher, "cuzk_spmv_long_rows", long_rows, &all)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::r1cs::CircuitBuilder;
+
+    #[test]
+    fn pieces_cover_a_matrix() {
+        let one = Fr::from_u64(1);
+        for (rows, wanted) in [(0, 1), (5, 6), (63, 64), (64, 33), (200, 51)] {
+            let mut builder = CircuitBuilder::new(1, 2000);
+            for row in 0..rows {
+                let entries = if row % 7 == 3 { 17 + 600 * (row % 3) } else { row % 4 };
+                let terms: Vec<(u32, Fr)> = (0..entries).map(|i| (i, one)).collect();
+                builder.constraint(&terms, &[], &[]).unwrap();
+            }
+            let circuit = builder.finish().unwrap();
+            let long = LongRows::of(circuit.a()).unwrap();
+            let pieces = pieces(circuit.a(), &long);
+            assert_eq!(pieces.len(), wanted);
+            let mut end = RowPiece { rows: 0..0, entries: 0..0, segments: 0..0, long_rows: 0..0 };
+            for piece in pieces {
+                assert_eq!((piece.rows.start, piece.entries.start), (end.rows.end, end.entries.end));
+                assert_eq!(piece.segments.start, end.segments.end);
+                assert_eq!(piece.long_rows.start, end.long_rows.end);
+                let rows = piece.rows.clone();
+                assert!(long.segments[piece.segments.clone()].iter().all(|s| rows.contains(&s.row.into())));
+                assert!(long.rows[piece.long_rows.clone()].iter().all(|l| rows.contains(&l.row.into())));
+                assert_eq!(piece.entries.end, circuit.a().row_end(rows.end as usize - 1));
+                end = piece;
+            }
+            assert_eq!((end.rows.end, end.entries.end), (u64::from(rows) + 1, circuit.a().entries()));
+            assert_eq!((end.segments.end, end.long_rows.end), (long.segments.len(), long.rows.len()));
+        }
+    }
 
     #[test]
     fn long_rows_are_cut_into_segments() {

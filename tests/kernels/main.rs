@@ -103,6 +103,7 @@ fn vectors_of_other_lengths_are_refused() {
         long_rows: DeviceSlice::empty(),
         segment_sums: DeviceSlice::empty(),
         rows: 2,
+        first_entry: 0,
     };
     // SAFETY: slices of the backend.
     let refused =

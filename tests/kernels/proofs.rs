@@ -286,6 +286,8 @@ fn less_and_less_memory_for(case: &Case, queue: &(impl Backend + Queue), size: S
     ));
     let some = case.check(queue, Size { memory: first_streaming.unwrap(), ..size }, "streamed");
     let least = case.check(queue, Size { memory: least, ..size }, "streamed in the least memory");
+    // The matrices too come in pieces, and the witness comes twice.
+    assert!(least.plan().pieces().iter().any(|piece| piece.name == "matrices"));
     let streamed = [some, least].map(|loaded| loaded.plan().streamed_bytes());
     assert!(0 < streamed[0] && streamed[0] <= streamed[1] && 2 * streamed[1] > key_bytes, "{streamed:?}");
 }

@@ -343,6 +343,7 @@ fn upload_matrix(backend: &impl Backend, matrix: &Matrix) -> DeviceMatrix {
         segments: backend.upload(&long.segments),
         long_rows: backend.upload(&long.rows),
         rows: matrix.rows() as u64,
+        first_entry: 0,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         points::{self, DeviceCurve},
         queue::Queue,
         space::Space,
-        spmv::{DeviceMatrix, LongRow, LongRows, Segment},
+        spmv::{self, DeviceMatrix, LongRow, LongRows, RowPiece, Segment},
     },
     groth16::{ProvingKey, Query},
     r1cs::{Circuit, Matrix},
@@ -55,6 +55,8 @@ pub struct Loaded {
     pub(super) plan: ProofPlan,
     resident: DeviceSlice<u8>,
     pub(super) work: DeviceSlice<u8>,
+    /// Pieces of A and of B, where the plan is a lean one.
+    pub(super) pieces: [Vec<RowPiece>; 2],
     load_peak: u64,
 }
 
@@ -105,7 +107,11 @@ impl Loaded {
         let mut loader = Loader { queue, plan: &plan, space: Space::new(resident, work), cancel };
         // SAFETY: the caller's promise.
         let load_peak = unsafe { loader.run(circuit, &long, key) }?;
-        Ok(Self { plan, resident, work, load_peak })
+        let pieces = match plan.again {
+            None => Default::default(),
+            Some(_) => [spmv::pieces(circuit.a(), &long[0]), spmv::pieces(circuit.b(), &long[1])],
+        };
+        Ok(Self { plan, resident, work, pieces, load_peak })
     }
 
     /// The plan.
@@ -127,15 +133,22 @@ impl Loaded {
         let coefficients = space.claim::<Fr>(plan.coefficients, plan.shape.coefficients)?;
         let mut matrices = Vec::new();
         for (slots, shape) in plan.matrices.iter().zip(&plan.shape.matrices) {
-            matrices.push(DeviceMatrix {
-                offsets: space.claim(slots.offsets, (shape.rows + 1) * shape.offset_bytes)?,
-                columns: space.claim(slots.columns, shape.entries)?,
-                indices: space.claim(slots.indices, shape.entries * shape.index_bytes)?,
+            let mut matrix = DeviceMatrix {
+                offsets: DeviceSlice::empty(),
+                columns: DeviceSlice::empty(),
+                indices: DeviceSlice::empty(),
                 segments: space.claim(slots.segments, shape.segments)?,
                 long_rows: space.claim(slots.long_rows, shape.long_rows)?,
                 segment_sums: DeviceSlice::empty(),
                 rows: shape.rows,
-            });
+                first_entry: 0,
+            };
+            if plan.again.is_none() {
+                matrix.offsets = space.claim(slots.offsets, (shape.rows + 1) * shape.offset_bytes)?;
+                matrix.columns = space.claim(slots.columns, shape.entries)?;
+                matrix.indices = space.claim(slots.indices, shape.entries * shape.index_bytes)?;
+            }
+            matrices.push(matrix);
         }
         let bad = space.claim(plan.bad, 1)?;
         for slot in resident_slots(&plan.h)
@@ -232,9 +245,11 @@ impl<Q: Queue> Loader<'_, Q> {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe {
-            self.copy::<u8>(slots.offsets, matrix.offset_bytes())?;
-            self.copy::<u32>(slots.columns, matrix.columns())?;
-            self.copy::<u8>(slots.indices, matrix.index_bytes())?;
+            if self.plan.again.is_none() {
+                self.copy::<u8>(slots.offsets, matrix.offset_bytes())?;
+                self.copy::<u32>(slots.columns, matrix.columns())?;
+                self.copy::<u8>(slots.indices, matrix.index_bytes())?;
+            }
             self.copy::<Segment>(slots.segments, &long.segments)?;
             self.copy::<LongRow>(slots.long_rows, &long.rows)
         }

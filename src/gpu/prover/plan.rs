@@ -4,6 +4,9 @@
 //! as many of the key's points as fit. Above them, proof after proof: the witness; a, b and c, of which the
 //! quotient outlives the others; then the working memory of one sum after the other, which takes the best
 //! window width for what is free. Points that are not resident come in pieces, proof after proof.
+//!
+//! Where that does not fit even without any point, the plan is a lean one: the matrices come in pieces too, and
+//! the witness leaves after the evaluation, for c, and comes again for the sums.
 use super::shape::{MatrixShape, ProofShape, QueryShape};
 use crate::{
     algebra::{Canonical, Fr, G1, G2},
@@ -13,7 +16,7 @@ use crate::{
         ntt::RootTable,
         plan::{Planner, Slot},
         points::DeviceCurve,
-        spmv::{LongRow, Segment},
+        spmv::{LongRow, Segment, piece_rows},
     },
     groth16::HBasis,
     r1cs::packed,
@@ -26,7 +29,7 @@ const STREAM_POINTS: u64 = 1 << 22;
 /// A sum leaves one value for each bit of a scalar and its sign, the last window's bits rounded up.
 const MAX_RESULTS: u64 = 255 + 24;
 
-/// Where a matrix lies.
+/// Where a matrix lies; in a lean plan, one piece of it after the other, but all segments and long rows.
 #[derive(Clone, Copy)]
 pub(super) struct MatrixSlots {
     pub offsets: Slot,
@@ -101,8 +104,10 @@ pub struct ProofPlan {
     pub(super) z: Slot,
     /// A packed witness, until it is unpacked.
     pub(super) packed: Slot,
-    /// a, b and c.
+    /// a, b and c; in a lean plan c takes the place of z.
     pub(super) evaluations: [Slot; 3],
+    /// In a lean plan: z and the packed witness for the second time.
+    pub(super) again: Option<[Slot; 2]>,
     pub(super) h: QueryPlan<G1>,
     pub(super) l: QueryPlan<G1>,
     pub(super) a: QueryPlan<G1>,
@@ -157,29 +162,36 @@ impl ProofPlan {
         sets.sort_by_key(|&set| std::cmp::Reverse(resident_bytes(set)));
         // The last one is the empty set or, where queries are empty, as good as it.
         let mut refusal = None;
-        for set in sets {
-            match Self::with(shape, device, &candidates, set) {
-                Ok(plan) => return Ok(plan),
-                Err(error @ GpuError::OutOfMemory { .. }) => refusal = Some(error),
-                Err(error) => return Err(error),
+        for lean in [false, true] {
+            for &set in &sets {
+                match Self::with(shape, device, &candidates, set, lean) {
+                    Ok(plan) => return Ok(plan),
+                    Err(error @ GpuError::OutOfMemory { .. }) => refusal = Some(error),
+                    Err(error) => return Err(error),
+                }
             }
         }
         let (found, wanted) = (device.memory, u64::MAX);
         Err(refusal.unwrap_or(GpuError::OutOfMemory { what: "a proof".into(), found, wanted }))
     }
 
-    /// The plan with the queries of `set` resident.
+    /// The plan with the queries of `set` resident, the matrices too unless it is lean.
     fn with(
         shape: &ProofShape,
         device: MsmDevice,
         candidates: &[Candidate; QUERIES],
         set: u32,
+        lean: bool,
     ) -> Result<Self, GpuError> {
         let mut layout = Layout { plan: Planner::new(), end: 0, device, pieces: Vec::new() };
         let roots = layout.resident::<Fr>("roots of unity", RootTable::LEN as u64)?;
         let coefficients = layout.resident::<Fr>("coefficients", shape.coefficients)?;
         let [a, b] = &shape.matrices;
-        let matrices = [layout.matrix(a)?, layout.matrix(b)?];
+        let entries = match lean {
+            true => None,
+            false => Some([layout.matrix(a, Residence::Resident)?, layout.matrix(b, Residence::Resident)?]),
+        };
+        let long_rows = [layout.long_rows(a)?, layout.long_rows(b)?];
         let bad = layout.resident::<u64>("index of a bad value", 1)?;
         let mut variables = [None; QUERIES];
         for (slot, candidate) in variables.iter_mut().zip(candidates) {
@@ -204,29 +216,16 @@ impl ProofPlan {
         let staging = layout.transient::<u8>("points while the key is loaded", staged)?;
         layout.release(staging, resident_bytes);
 
-        let z = layout.transient::<Canonical>("witness", shape.variables)?;
-        let after_z = layout.end;
-        let packed = layout.transient::<u8>("packed witness", packed_bytes(shape)?)?;
-        layout.release(packed, after_z);
-        // The quotient comes first: it stays when the other two go. It lies in c, or in b.
-        let domain = shape.domain();
-        let first = layout.transient::<Canonical>("quotient", domain)?;
-        let after_quotient = layout.end;
-        let second = layout.transient::<Canonical>("values of the constraints", domain)?;
-        let third = layout.transient::<Canonical>("values of the constraints", domain)?;
-        let evaluations = match shape.h_basis {
-            HBasis::Monomial => [second, first, third],
-            HBasis::CosetLagrange => [second, third, first],
+        let vectors = match entries {
+            Some(entries) => layout.vectors(shape, entries)?,
+            None => layout.lean_vectors(shape)?,
         };
-        let mut sums =
-            |matrix: &MatrixShape| layout.transient::<Canonical>("sums of long rows", matrix.segments);
-        let segment_sums = [sums(a)?, sums(b)?];
-        layout.check("the constraints' values beside what is resident")?;
-        for slot in segment_sums.into_iter().chain([second, third]) {
-            layout.release(slot, after_quotient);
-        }
         let h = layout.query::<G1>(&candidates[0], variables[0], resident[0])?;
-        layout.release(first, after_z);
+        layout.release(vectors.quotient, vectors.below_quotient);
+        let again = match lean {
+            true => Some(layout.witness(shape)?),
+            false => None,
+        };
         let l = layout.query::<G1>(&candidates[1], variables[1], resident[1])?;
         let a = layout.query::<G1>(&candidates[2], variables[2], resident[2])?;
         let b_g1 = layout.query::<G1>(&candidates[3], variables[3], resident[3])?;
@@ -235,13 +234,17 @@ impl ProofPlan {
             shape: shape.clone(),
             roots,
             coefficients,
-            matrices,
-            segment_sums,
+            matrices: [0, 1].map(|i| {
+                let ([offsets, columns, indices], [segments, long_rows]) = (vectors.entries[i], long_rows[i]);
+                MatrixSlots { offsets, columns, indices, segments, long_rows }
+            }),
+            segment_sums: vectors.segment_sums,
             bad,
             staging,
-            z,
-            packed,
-            evaluations,
+            z: vectors.witness[0],
+            packed: vectors.witness[1],
+            evaluations: vectors.evaluations,
+            again,
             h,
             l,
             a,
@@ -278,6 +281,26 @@ impl ProofPlan {
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
+}
+
+/// What the evaluation and the quotient work in.
+struct Vectors {
+    /// z, and the packed witness.
+    witness: [Slot; 2],
+    /// a, b and c.
+    evaluations: [Slot; 3],
+    segment_sums: [Slot; 2],
+    /// Ends of rows, columns and coefficients of each matrix, or of a piece of it.
+    entries: [[Slot; 3]; 2],
+    quotient: Slot,
+    /// Where the claims below the quotient end.
+    below_quotient: u64,
+}
+
+/// Bytes of a matrix without its long rows.
+fn matrix_bytes(shape: &MatrixShape) -> u64 {
+    let entries = shape.entries.saturating_mul(4 + shape.index_bytes);
+    shape.rows.saturating_mul(shape.offset_bytes).saturating_add(entries)
 }
 
 /// The most bytes that a packed witness takes.
@@ -321,7 +344,8 @@ impl Layout {
         self.end = end;
     }
 
-    fn matrix(&mut self, shape: &MatrixShape) -> Result<MatrixSlots, GpuError> {
+    /// Ends of rows, columns and coefficients of a matrix or of a piece of one.
+    fn matrix(&mut self, shape: &MatrixShape, residence: Residence) -> Result<[Slot; 3], GpuError> {
         let product = |a: u64, b: u64| {
             let found = shape.entries;
             a.checked_mul(b).ok_or(GpuError::TooLarge {
@@ -330,13 +354,124 @@ impl Layout {
                 wanted: i64::MAX as u64,
             })
         };
-        let offsets = self.resident::<u8>("ends of rows", product(shape.rows + 1, shape.offset_bytes)?)?;
-        let columns = self.resident::<u32>("columns of entries", shape.entries)?;
-        let indices =
-            self.resident::<u8>("coefficients of entries", product(shape.entries, shape.index_bytes)?)?;
-        let segments = self.resident::<Segment>("segments of long rows", shape.segments)?;
-        let long_rows = self.resident::<LongRow>("long rows", shape.long_rows)?;
-        Ok(MatrixSlots { offsets, columns, indices, segments, long_rows })
+        let (ends, indices) =
+            (product(shape.rows + 1, shape.offset_bytes)?, product(shape.entries, shape.index_bytes)?);
+        Ok([
+            self.claim::<u8>("ends of rows", ends, residence)?,
+            self.claim::<u32>("columns of entries", shape.entries, residence)?,
+            self.claim::<u8>("coefficients of entries", indices, residence)?,
+        ])
+    }
+
+    /// Segments and long rows of a matrix.
+    fn long_rows(&mut self, shape: &MatrixShape) -> Result<[Slot; 2], GpuError> {
+        Ok([
+            self.resident::<Segment>("segments of long rows", shape.segments)?,
+            self.resident::<LongRow>("long rows", shape.long_rows)?,
+        ])
+    }
+
+    /// The witness, and beside it, until it is unpacked, the packed one.
+    fn witness(&mut self, shape: &ProofShape) -> Result<[Slot; 2], GpuError> {
+        let z = self.transient::<Canonical>("witness", shape.variables)?;
+        let after = self.end;
+        let packed = self.transient::<u8>("packed witness", packed_bytes(shape)?)?;
+        self.check("the witness beside what is resident")?;
+        self.release(packed, after);
+        Ok([z, packed])
+    }
+
+    fn segment_sums(&mut self, shape: &ProofShape) -> Result<[Slot; 2], GpuError> {
+        let mut sums =
+            |matrix: &MatrixShape| self.transient::<Canonical>("sums of long rows", matrix.segments);
+        let [a, b] = &shape.matrices;
+        Ok([sums(a)?, sums(b)?])
+    }
+
+    /// Evaluation and quotient; the witness and the quotient stay.
+    fn vectors(&mut self, shape: &ProofShape, entries: [[Slot; 3]; 2]) -> Result<Vectors, GpuError> {
+        let witness = self.witness(shape)?;
+        let below_quotient = self.end;
+        // The quotient comes first: it stays when the other two go. It lies in c, or in b.
+        let domain = shape.domain();
+        let quotient = self.transient::<Canonical>("quotient", domain)?;
+        let after_quotient = self.end;
+        let second = self.transient::<Canonical>("values of the constraints", domain)?;
+        let third = self.transient::<Canonical>("values of the constraints", domain)?;
+        let evaluations = match shape.h_basis {
+            HBasis::Monomial => [second, quotient, third],
+            HBasis::CosetLagrange => [second, third, quotient],
+        };
+        let segment_sums = self.segment_sums(shape)?;
+        self.check("the constraints' values beside what is resident")?;
+        for slot in segment_sums.into_iter().chain([second, third]) {
+            self.release(slot, after_quotient);
+        }
+        Ok(Vectors { witness, evaluations, segment_sums, entries, quotient, below_quotient })
+    }
+
+    /// The same with the matrices in pieces, and with c in the place of the witness; the quotient stays.
+    fn lean_vectors(&mut self, shape: &ProofShape) -> Result<Vectors, GpuError> {
+        let below_quotient = self.end;
+        let domain = shape.domain();
+        let values = "values of the constraints";
+        // The quotient lies lowest: b, or the place of the witness. That one must have room for c, unless nothing
+        // lies above it.
+        let (a, b, z) = match shape.h_basis {
+            HBasis::Monomial => {
+                let b = self.transient::<Canonical>("quotient", domain)?;
+                let a = self.transient::<Canonical>(values, domain)?;
+                (a, b, self.transient::<Canonical>("witness", shape.variables)?)
+            }
+            HBasis::CosetLagrange => {
+                let z = self.transient::<Canonical>("witness", shape.variables.max(domain))?;
+                let a = self.transient::<Canonical>(values, domain)?;
+                (a, self.transient::<Canonical>(values, domain)?, z)
+            }
+        };
+        let after_all = self.end;
+        // A packed witness may lie where a and b will be.
+        self.plan.release(a);
+        self.plan.release(b);
+        let packed = self.transient::<u8>("packed witness", packed_bytes(shape)?)?;
+        self.release(packed, after_all);
+        self.plan.claim_again(a)?;
+        self.plan.claim_again(b)?;
+        let segment_sums = self.segment_sums(shape)?;
+        let mut largest = shape.matrices[0];
+        for matrix in &shape.matrices {
+            self.pieces.push(Piece {
+                name: "matrices",
+                bytes: matrix_bytes(matrix),
+                residence: Residence::Streamed,
+            });
+            largest.offset_bytes = largest.offset_bytes.max(matrix.offset_bytes);
+            largest.index_bytes = largest.index_bytes.max(matrix.index_bytes);
+            largest.piece_entries = largest.piece_entries.max(matrix.piece_entries);
+            largest.rows = largest.rows.max(matrix.rows);
+        }
+        (largest.rows, largest.entries) = (piece_rows(largest.rows), largest.piece_entries);
+        let piece = self.matrix(&largest, Residence::Transient)?;
+        for slot in segment_sums.into_iter().chain(piece).chain([z]) {
+            self.release(slot, after_all);
+        }
+        let c = self.transient::<Canonical>(values, domain)?;
+        self.check("the constraints' values beside what is resident")?;
+        let quotient = if shape.h_basis == HBasis::Monomial { b } else { c };
+        let after_quotient = quotient.offset() + quotient.num_bytes();
+        for slot in [a, b, c].into_iter().filter(|slot| *slot != quotient) {
+            self.release(slot, after_quotient);
+        }
+        let bytes = z.num_bytes();
+        self.pieces.push(Piece { name: "witness, once more", bytes, residence: Residence::Streamed });
+        Ok(Vectors {
+            witness: [z, packed],
+            evaluations: [a, b, c],
+            segment_sums,
+            entries: [piece; 2],
+            quotient,
+            below_quotient,
+        })
     }
 
     /// Refuses a plan that has left the arena.
@@ -413,7 +548,16 @@ mod tests {
     }
 
     fn matrix(rows: u64, entries: u64) -> MatrixShape {
-        MatrixShape { rows, entries, offset_bytes: 4, index_bytes: 2, long_rows: 1000, segments: 5000 }
+        let piece_entries = entries.div_ceil(50);
+        MatrixShape {
+            rows,
+            entries,
+            offset_bytes: 4,
+            index_bytes: 2,
+            long_rows: 1000,
+            segments: 5000,
+            piece_entries,
+        }
     }
 
     /// Filecoin's PoRep over 32 GiB sectors: 130,278,869 constraints.
@@ -452,16 +596,18 @@ mod tests {
     #[test]
     fn smaller_devices_stream_more_of_it_until_none_fits() {
         let mut streamed = 0;
-        for memory in [80, 48, 32, 24].map(|n| n * GIB) {
+        for memory in [80, 48, 32, 24, 16, 14].map(|n| n * GIB) {
             let plan = plan(&porep(), memory).unwrap();
             assert!(plan.num_bytes() <= memory);
             assert!(plan.streamed_bytes() >= streamed, "{memory}");
             streamed = plan.streamed_bytes();
         }
-        assert!(streamed > 30 * GIB);
-        match plan(&porep(), 16 * GIB).err() {
+        // The key, the matrices and the witness once more.
+        assert!(streamed > 50 * GIB);
+        // Three vectors of 4 GiB are the least.
+        match plan(&porep(), 12 * GIB).err() {
             Some(GpuError::OutOfMemory { found, wanted, .. }) => {
-                assert!(found == 16 * GIB && (19 * GIB..22 * GIB).contains(&wanted), "{wanted}");
+                assert!(found == 12 * GIB && (12 * GIB..14 * GIB).contains(&wanted), "{wanted}");
             }
             other => panic!("{other:?}"),
         }

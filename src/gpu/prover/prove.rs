@@ -1,25 +1,27 @@
 //! One proof: witness, evaluation, quotient and sums on the device; assembly on the host.
 use super::{
     load::{Loaded, Residents, copy_points, part},
-    plan::{Points, QueryPlan},
-    shape::ShapeError,
+    plan::{MatrixSlots, Points, QueryPlan},
+    shape::{ProofShape, ShapeError},
 };
 use crate::{
-    algebra::{CancelToken, Cancelled, Canonical, Curve, G1, PointStore},
+    algebra::{CancelToken, Cancelled, Canonical, Curve, Fr, G1, PointStore},
     gpu::{
         DeviceSlice, GpuError, field,
         msm::{Chunk, Msm},
         ntt::Transform,
+        plan::Slot,
         points::DeviceCurve,
         queue::Queue,
         quotient::{self, Buffers},
         space::Space,
-        spmv, unpack,
+        spmv::{self, DeviceMatrix, RowPiece},
+        unpack,
     },
     groth16::{
         HBasis, KeyError, Proof, ProvingKey, Randomness, Stage, Sums, Timeline, timeline::StageRunner,
     },
-    r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError},
+    r1cs::{Circuit, Matrix, WitnessBytes, WitnessEncoding, WitnessError},
 };
 use std::ptr::NonNull;
 use zeroize::Zeroize;
@@ -43,7 +45,7 @@ pub struct ProofJob<'a> {
     pub key: &'a ProvingKey,
     /// The witness's encoding.
     pub encoding: WitnessEncoding,
-    /// The witness, which is read once.
+    /// The witness, which is read once, or twice where memory is scarce.
     pub witness: &'a dyn WitnessBytes,
     /// Its way to the device.
     pub upload: Upload<'a>,
@@ -130,7 +132,7 @@ impl Loaded {
         queue: &Q,
         job: ProofJob<'_>,
     ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
-        let ProofJob { circuit, key, encoding, witness, upload, randomness, cancel, timeline, on_stage } =
+        let ProofJob { circuit, key, encoding, witness, mut upload, randomness, cancel, timeline, on_stage } =
             job;
         key.check_shape(circuit)?;
         let plan = &self.plan;
@@ -139,36 +141,50 @@ impl Loaded {
         let mut stages = StageRunner { cancel, timeline, on_stage };
         let mut work = Work { queue, space, bad, cancel };
 
-        let z = work.space.claim::<Canonical>(plan.z, shape.variables)?;
-        let packed = work.space.claim::<u8>(plan.packed, plan.packed.num_bytes())?;
+        let mut source = Source { encoding, witness, upload: &mut upload, shape };
         // SAFETY: the caller's promise, here and below: the arena's memory is this proof's, and its parts
         // are as long as the plan made them, for this circuit and key.
-        let inputs = stages.run(Stage::Copy, || unsafe {
-            work.witness(encoding, witness, upload, shape.inputs as usize, packed, z)
-        })?;
-        work.space.release(plan.packed);
+        let (z, inputs) =
+            stages.run(Stage::Copy, || unsafe { work.witness_at([plan.z, plan.packed], &mut source) })?;
         let domain = shape.domain();
         let [a, b, c] = plan.evaluations;
         let quotient_slot = match shape.h_basis {
             HBasis::Monomial => b,
             HBasis::CosetLagrange => c,
         };
-        let [a_values, b_values, c_values] = {
-            let mut claim = |slot| work.space.claim::<Canonical>(slot, domain);
-            [claim(a)?, claim(b)?, claim(c)?]
-        };
+        let a_values = work.space.claim::<Canonical>(a, domain)?;
+        let b_values = work.space.claim::<Canonical>(b, domain)?;
         stages.run(Stage::Evaluate, || {
             let [mut of_a, mut of_b] = matrices;
             let [sums_a, sums_b] = plan.segment_sums;
             of_a.segment_sums = work.space.claim(sums_a, shape.matrices[0].segments)?;
             of_b.segment_sums = work.space.claim(sums_b, shape.matrices[1].segments)?;
             // SAFETY: as above.
-            unsafe { spmv::evaluate(queue, [&of_a, &of_b], coefficients, z, [a_values, b_values]) }?;
+            unsafe {
+                match plan.again {
+                    None => {
+                        let values = [a_values, b_values];
+                        spmv::evaluate(queue, [&of_a, &of_b], coefficients, z, values)?;
+                    }
+                    Some(_) => {
+                        let rows = [(circuit.a(), of_a, a_values), (circuit.b(), of_b, b_values)];
+                        for (i, (matrix, on_device, values)) in rows.into_iter().enumerate() {
+                            let place = plan.matrices[i];
+                            let pieces = Pieces { matrix, on_device, pieces: &self.pieces[i], place };
+                            work.evaluate_pieces(&pieces, coefficients, z, values)?;
+                        }
+                    }
+                }
+            }
             work.space.release(sums_a);
             work.space.release(sums_b);
             queue.finish()?;
             Ok::<_, DeviceError>(())
         })?;
+        if plan.again.is_some() {
+            work.space.release(plan.z);
+        }
+        let c_values = work.space.claim::<Canonical>(c, domain)?;
         // On a domain of one point A·B − C is zero: there is no quotient.
         let h_scalars = match shape.log_domain {
             0 => None,
@@ -193,6 +209,19 @@ impl Loaded {
             })?,
         };
         work.space.release(quotient_slot);
+        let z = match plan.again {
+            None => z,
+            Some(slots) => {
+                // SAFETY: as above.
+                let (z, again) =
+                    stages.run(Stage::Copy, || unsafe { work.witness_at(slots, &mut source) })?;
+                if again != inputs {
+                    let reason = "its public inputs changed between two readings".into();
+                    return Err(WitnessError::Unreadable { reason }.into());
+                }
+                z
+            }
+        };
         let l = stages.run(Stage::MsmL, || {
             let aux = part(z, circuit.num_inputs()..circuit.num_variables())?;
             // SAFETY: as above.
@@ -215,6 +244,22 @@ impl Loaded {
     }
 }
 
+/// A witness to be copied.
+struct Source<'a, 'm> {
+    encoding: WitnessEncoding,
+    witness: &'a dyn WitnessBytes,
+    upload: &'a mut Upload<'m>,
+    shape: &'a ProofShape,
+}
+
+/// A matrix on the host, of which the device has the long rows only.
+struct Pieces<'a> {
+    matrix: &'a Matrix,
+    on_device: DeviceMatrix,
+    pieces: &'a [RowPiece],
+    place: MatrixSlots,
+}
+
 /// What the stages of one proof work with.
 struct Work<'a, Q> {
     queue: &'a Q,
@@ -224,6 +269,74 @@ struct Work<'a, Q> {
 }
 
 impl<Q: Queue> Work<'_, Q> {
+    /// Copies the witness to its place, by way of the other where it has to be unpacked. Returns it with the
+    /// public inputs.
+    ///
+    /// # Safety
+    /// The places are this proof's.
+    unsafe fn witness_at(
+        &mut self,
+        [z_slot, packed_slot]: [Slot; 2],
+        source: &mut Source<'_, '_>,
+    ) -> Result<(DeviceSlice<Canonical>, Vec<Canonical>), DeviceError> {
+        let z = self.space.claim::<Canonical>(z_slot, source.shape.variables)?;
+        let packed = self.space.claim::<u8>(packed_slot, packed_slot.num_bytes())?;
+        // SAFETY: the caller's promise.
+        let inputs = unsafe { self.witness(source, packed, z) }?;
+        self.space.release(packed_slot);
+        Ok((z, inputs))
+    }
+
+    /// A matrix times z, whose pieces are copied to their place one after the other.
+    ///
+    /// # Safety
+    /// As for [`spmv::evaluate`]; the memory is this proof's.
+    unsafe fn evaluate_pieces(
+        &mut self,
+        all: &Pieces<'_>,
+        coefficients: DeviceSlice<Fr>,
+        z: DeviceSlice<Canonical>,
+        values: DeviceSlice<Canonical>,
+    ) -> Result<(), DeviceError> {
+        let MatrixSlots { offsets, columns, indices, .. } = all.place;
+        let offsets_at = self.space.claim::<u8>(offsets, offsets.num_bytes())?;
+        let columns_at = self.space.claim::<u32>(columns, columns.num_bytes() / size_of::<u32>() as u64)?;
+        let indices_at = self.space.claim::<u8>(indices, indices.num_bytes())?;
+        let (ends, codes) = (all.matrix.offset_bytes(), all.matrix.index_bytes());
+        let end_bytes = ends.len() / (all.matrix.rows() + 1);
+        let code_bytes = codes.len().checked_div(all.matrix.columns().len()).unwrap_or_default();
+        for piece in all.pieces {
+            self.cancel.check()?;
+            let rows = piece.rows.start as usize..piece.rows.end as usize;
+            let entries = piece.entries.start as usize..piece.entries.end as usize;
+            let ends = &ends[rows.start * end_bytes..(rows.end + 1) * end_bytes];
+            let codes = &codes[entries.start * code_bytes..entries.end * code_bytes];
+            let matrix = DeviceMatrix {
+                offsets: part(offsets_at, 0..ends.len())?,
+                columns: part(columns_at, 0..entries.len())?,
+                indices: part(indices_at, 0..codes.len())?,
+                segments: part(all.on_device.segments, piece.segments.clone())?,
+                long_rows: part(all.on_device.long_rows, piece.long_rows.clone())?,
+                segment_sums: all.on_device.segment_sums,
+                rows: rows.len() as u64,
+                first_entry: piece.entries.start,
+            };
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.queue.upload(matrix.offsets, ends)?;
+                self.queue.upload(matrix.columns, &all.matrix.columns()[entries])?;
+                self.queue.upload(matrix.indices, codes)?;
+                spmv::evaluate_piece(self.queue, &matrix, piece, coefficients, z, values)?;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.queue.fill(part(values, all.matrix.rows()..values.len())?, 0) }?;
+        for slot in [offsets, columns, indices] {
+            self.space.release(slot);
+        }
+        Ok(())
+    }
+
     /// Copies the witness to `z`, by way of `packed` where it has to be unpacked, checks it and makes it
     /// canonical. Returns the public inputs, as they are on the device.
     ///
@@ -231,13 +344,12 @@ impl<Q: Queue> Work<'_, Q> {
     /// `z` and `packed` are this proof's.
     unsafe fn witness(
         &self,
-        encoding: WitnessEncoding,
-        witness: &dyn WitnessBytes,
-        upload: Upload<'_>,
-        num_inputs: usize,
+        source: &mut Source<'_, '_>,
         packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
     ) -> Result<Vec<Canonical>, DeviceError> {
+        let Source { encoding, witness, ref mut upload, shape } = *source;
+        let num_inputs = shape.inputs as usize;
         // SAFETY: the caller's promise, in all of the rest.
         unsafe {
             let fault = match encoding {
@@ -285,7 +397,7 @@ impl<Q: Queue> Work<'_, Q> {
     unsafe fn unpack(
         &self,
         witness: &dyn WitnessBytes,
-        upload: Upload<'_>,
+        upload: &mut Upload<'_>,
         num_inputs: usize,
         packed: DeviceSlice<u8>,
         z: DeviceSlice<Canonical>,
@@ -316,13 +428,13 @@ impl<Q: Queue> Work<'_, Q> {
     unsafe fn copy(
         &self,
         witness: &dyn WitnessBytes,
-        upload: Upload<'_>,
+        upload: &mut Upload<'_>,
         target: DeviceSlice<u8>,
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe {
             match upload {
-                Upload::Direct(source) => Ok(self.queue.upload_from(target, source)?),
+                Upload::Direct(source) => Ok(self.queue.upload_from(target, *source)?),
                 Upload::Staged(memory) => {
                     let copied = self.copy_through(memory, witness, target);
                     memory.zeroize();

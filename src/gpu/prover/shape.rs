@@ -1,7 +1,11 @@
 //! What a proof's memory on a device depends on: counts of a circuit and its key, nothing of their content.
 use crate::{
     algebra::{Curve, PointEncoding, PointStore},
-    gpu::{GpuError, ntt::MAX_LOG_SIZE, spmv::LongRows},
+    gpu::{
+        GpuError,
+        ntt::MAX_LOG_SIZE,
+        spmv::{LongRows, piece_rows},
+    },
     groth16::{HBasis, KeyError, ProvingKey, Query},
     r1cs::{Circuit, Matrix},
 };
@@ -21,6 +25,8 @@ pub struct MatrixShape {
     pub long_rows: u64,
     /// Their segments.
     pub segments: u64,
+    /// Entries of a piece of the matrix, at most.
+    pub piece_entries: u64,
 }
 
 impl MatrixShape {
@@ -33,8 +39,22 @@ impl MatrixShape {
             index_bytes: (matrix.index_bytes().len() as u64).checked_div(entries).unwrap_or(2),
             long_rows: long.rows.len() as u64,
             segments: long.segments.len() as u64,
+            piece_entries: piece_entries(matrix),
         }
     }
+}
+
+/// Entries of a matrix's fullest piece.
+fn piece_entries(matrix: &Matrix) -> u64 {
+    let rows = matrix.rows();
+    let mut before = 0;
+    let mut most = 0;
+    for first in (0..rows).step_by(piece_rows(rows as u64) as usize) {
+        let last = rows.min(first + piece_rows(rows as u64) as usize) - 1;
+        most = most.max(matrix.row_end(last) - before);
+        before = matrix.row_end(last);
+    }
+    most
 }
 
 /// One of a key's point vectors.
