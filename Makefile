@@ -29,7 +29,7 @@ lint: ## formatting, clippy on every feature set, documentation links
 	@scripts/install-deps build lint
 	@cargo fmt --check
 	@if scripts/install-deps cuda; then \
-		CUZK_CUDA_ARCHITECTURES=90 cargo clippy --quiet --all-targets --features cuda -- -D warnings && \
+		CUZK_CUDA_ARCHITECTURES=90 cargo clippy --quiet --all-targets --features cuda,fault-injection -- -D warnings && \
 		cargo clippy --quiet --lib --bins -- -D warnings; else \
 		echo "SKIPPED: compiling the CUDA kernels and what drives them; there is no CUDA toolkit to be had here" >&2; \
 		cargo clippy --quiet --all-targets -- -D warnings; fi
@@ -41,9 +41,10 @@ bench: ## benchmarks; docs/measurements.md says how to read them
 	@scripts/install-deps build
 	@cargo bench --benches
 
-gpu-test: ## the kernels and the prover on this machine's NVIDIA device; fails where there is none
+gpu-test: ## the kernels, the prover and the daemon on this machine's NVIDIA device; fails where there is none
 	@scripts/gpu-bundle
 	@target/gpu-bundle/run test
+	@target/gpu-bundle/run daemon
 
 gpu-bench: ## each step's time on this machine's NVIDIA device, its floor and the fastest peer's, at SIZES (20,22)
 	@scripts/gpu-bundle

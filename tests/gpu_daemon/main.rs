@@ -150,7 +150,7 @@ async fn lost(fault: &str) -> (ExitStatus, ProtocolError, String) {
     let mut daemon = with_fault(on_devices("4GiB"), &format!("{fault}@{IN_THE_FIRST_PROOF}"));
     daemon.wait_for("READY=1");
     let mut peer = Peer::greet(&daemon.socket()).await;
-    let told = prove_chain(&mut peer, b"first").await.err().expect("no proof");
+    let told = prove_chain(&mut peer, b"first").await.expect_err("no proof");
     let status = daemon.wait();
     assert!(
         daemon.told().iter().any(|line| line.starts_with("STATUS=a device is lost")),

@@ -62,7 +62,8 @@ fn every_setting_is_read() {
             devices: Devices::Named(vec![DeviceName::Index(1), DeviceName::Id("GPU-6f0a1b2c".into())]),
             device_memory: Some(8 << 30),
             cpu_fallback: true,
-            ..Prover::default()
+            #[cfg(feature = "fault-injection")]
+            fault: None,
         },
         result_ttl: Duration::from_secs(600),
         stop_timeout: Duration::from_secs(5),
