@@ -32,6 +32,7 @@ use cuzk::{
 use std::{
     error::Error,
     io,
+    process::ExitCode,
     sync::{Arc, OnceLock},
     time::Instant,
 };
@@ -338,9 +339,20 @@ fn fixed() -> Randomness {
     Randomness::fixed_for_tests(Fr::from_u64(0x1234_5678), Fr::from_u64(0x9abc_def0))
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let arguments = Arguments::parse();
     let device = Device::open()?;
+    let mut failed = 0;
     for shape in &arguments.shape {
         for &log in &arguments.log {
             say(format_args!("==== {shape:?} at 2^{log}"));
@@ -354,9 +366,10 @@ fn main() -> Result<()> {
                 say(format_args!("== an arena of at most {:.2} GiB", gib(memory)));
                 if let Err(error) = case.prove(&device, memory, arguments.proofs, cpu.as_ref()) {
                     say(format_args!("FAILED: {error}"));
+                    failed += 1;
                 }
             }
         }
     }
-    Ok(())
+    if failed > 0 { Err(format!("{failed} failed").into()) } else { Ok(()) }
 }

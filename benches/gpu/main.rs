@@ -12,7 +12,7 @@ mod table;
 
 use cuzk::algebra::{G1, G2};
 use machine::Machine;
-use std::error::Error;
+use std::{error::Error, process::ExitCode};
 
 /// Parts of the table, by name.
 const PARTS: [&str; 3] = ["steps", "sums", "proofs"];
@@ -50,7 +50,17 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(options)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     let machine = Machine::open()?;
     println!(

@@ -178,12 +178,18 @@ impl Daemon {
     pub fn wait_for(&mut self, assignment: &str) -> Vec<String> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let message = self.next_message(until.saturating_duration_since(Instant::now()));
-            let Some(message) = message else {
-                panic!("not told {assignment:?}, but {:#?}\nlog:\n{}", self.told, self.log());
-            };
-            if message.iter().any(|line| line.starts_with(assignment)) {
-                return message;
+            // Its end is looked for before its messages: what it told last is not missed.
+            let ended = self.child.try_wait().unwrap();
+            let within = if ended.is_some() { Duration::ZERO } else { Duration::from_millis(100) };
+            match self.next_message(within) {
+                Some(message) if message.iter().any(|line| line.starts_with(assignment)) => return message,
+                Some(_) => {}
+                None => assert!(
+                    ended.is_none() && Instant::now() < until,
+                    "not told {assignment:?}, but {:#?}; ended: {ended:?}\nlog:\n{}",
+                    self.told,
+                    self.log()
+                ),
             }
         }
     }
