@@ -22,7 +22,7 @@ use cuzk::{
         driver::{Context, Stream},
         msm_plan::MsmDevice,
         plan::Planner,
-        prover::{LoadPlan, Loaded, ProofJob, Upload},
+        prover::{LoadPlan, Loaded, MULTIPLES, ProofJob, Upload},
         setup,
     },
     groth16::{CpuProver, PreparedVerifyingKey, Proof, ProvingKey, Randomness, Timeline},
@@ -266,14 +266,17 @@ impl Case {
     fn prove(&self, device: &Device, memory: u64, proofs: u32, cpu: Option<&Proof>) -> Result<()> {
         let never = CancelToken::new();
         let limits = MsmDevice { memory, multiprocessors: device.multiprocessors };
-        let planned = timed("plan", || Ok(LoadPlan::new(&self.circuit, &self.key, limits)?))?;
+        let planned =
+            timed("plan", || Ok(LoadPlan::new(&self.circuit, &self.key, limits)?.fastest(limits)?))?;
         let plan = planned.plan();
         let (bytes, resident, streamed) = (plan.num_bytes(), plan.resident_bytes(), plan.streamed_bytes());
+        let multiples = plan.pieces().iter().filter(|piece| piece.name == MULTIPLES);
         say(format_args!(
-            "  {:.2} GiB of {:.2}; resident {:.2}, streamed for each proof {:.2}",
+            "  {:.2} GiB of {:.2}; resident {:.2}, of it multiples {:.2}; streamed for each proof {:.2}",
             gib(bytes),
             gib(memory),
             gib(resident),
+            gib(multiples.map(|piece| piece.bytes).sum()),
             gib(streamed)
         ));
         let (_region, arena) = device.arena(bytes)?;

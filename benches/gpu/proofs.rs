@@ -1,4 +1,5 @@
-//! Whole proofs of two shapes, from a witness in page-locked host memory to the proof, key and circuit resident: one like Filecoin's
+//! Whole proofs of two shapes, from a witness in page-locked host memory to the proof, key and circuit resident, with multiples where the device
+//! has memory for them: one like Filecoin's
 //! PoRep (nearly all values are bits, B touches a quarter of the variables), one of full-width values.
 //!
 //! Keys are points without a trapdoor between them, so nothing can verify these proofs: what makes proofs right is
@@ -11,8 +12,9 @@ use cuzk::{
     algebra::{CancelToken, Canonical, Fr, G1, G2, PointStore, TwoAdicRoot},
     gpu::{
         driver::PinnedMapping,
+        msm_plan::MsmDevice,
         points::DeviceCurve,
-        prover::{Loaded, ProofJob, Upload},
+        prover::{LoadPlan, Loaded, ProofJob, Upload},
     },
     groth16::{
         HBasis, ProvingKey, Query, Randomness, Stage, Timeline, VerifyingKey,
@@ -122,8 +124,13 @@ fn prove(
     let mut buffers = machine.buffers();
     let memory = buffers.alloc::<u8>("all", machine.arena.capacity() as usize / 256 * 256)?;
     let never = CancelToken::new();
+    let limits = MsmDevice { memory: memory.len() as u64, multiprocessors: machine.info.multiprocessors };
+    let planned = LoadPlan::new(circuit, key, limits)?.fastest(limits)?;
+    let resident = planned.plan().resident_bytes() as usize;
+    let parts = memory.slice(0..resident).zip(memory.slice(resident..memory.len()));
+    let parts = parts.ok_or("a plan larger than the memory")?;
     // SAFETY: memory of the arena, which nothing else uses while it is lent.
-    let loaded = unsafe { Loaded::new(stream, memory, machine.info.multiprocessors, circuit, key, &never)? };
+    let loaded = unsafe { Loaded::planned(stream, planned, parts, circuit, key, &never)? };
     let witness: Vec<u8> = z.iter().flat_map(|value| value.to_le_bytes()).collect();
     // Page-locked, as the daemon's leases are.
     let source = NonNull::from(&witness[..]).cast::<u8>();

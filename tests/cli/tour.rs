@@ -20,8 +20,9 @@ fn the_tour_works_as_it_is_written() {
     let mut script = String::from("set -euo pipefail\n");
     let (mut daemons, mut verified) = (0, 0);
     for line in tour.lines() {
-        let line = line.replace("cargo build --release && ", "").replace("$PWD/target/release", &built);
+        // First the folder: what is built may lie below /tmp, too.
         let line = line.replace("/tmp/", &format!("{scratch}/"));
+        let line = line.replace("cargo build --release && ", "").replace("$PWD/target/release", &built);
         match line.strip_prefix("target/release/cuzk-daemon ") {
             // The second terminal.
             Some(arguments) => {

@@ -388,6 +388,16 @@ fn circuits_share_an_arena() {
 }
 
 #[test]
+fn proofs_with_multiples_of_the_key_s_points() {
+    proofs::multiples(&Device::new(), size(1 << 30), 20_000);
+}
+
+#[test]
+fn multiples_make_no_circuit_leave() {
+    proofs::multiples_make_nobody_leave(&Device::new(), device().multiprocessors, 20_000);
+}
+
+#[test]
 fn the_known_answer_is_given() {
     proofs::known_answer(&Device::new(), size(1 << 28), 1100);
 }

@@ -217,6 +217,16 @@ fn circuits_share_an_arena() {
 }
 
 #[test]
+fn proofs_with_multiples_of_the_key_s_points() {
+    proofs::multiples(&Host::new(false), ARENA, 20);
+}
+
+#[test]
+fn multiples_make_no_circuit_leave() {
+    proofs::multiples_make_nobody_leave(&Host::new(false), 1, 9);
+}
+
+#[test]
 fn the_known_answer_is_given() {
     proofs::known_answer(&Host::new(true), ARENA, 20);
 }

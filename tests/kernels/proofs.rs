@@ -13,9 +13,10 @@ use cuzk::{
     gpu::{
         DeviceSlice, GpuError, Queue,
         msm_plan::MsmDevice,
+        msm_sort::Windows,
         prover::{
-            ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LoadPlan, Loaded, ProofJob,
-            ProofPlan, Upload,
+            ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LoadPlan, Loaded,
+            MULTIPLES, ProofJob, ProofPlan, Residence, Tables, Upload,
         },
     },
     groth16::{
@@ -448,6 +449,81 @@ pub fn several_circuits(queue: &(impl Backend + Queue), multiprocessors: u32, ro
         other => panic!("{:?}", other.err()),
     }
     assert_eq!(small.loaded().collect::<Vec<_>>(), [cases[0].ids()]);
+}
+
+/// Keys with multiples of all queries' points, or of some, in both forms.
+pub fn multiples(queue: &(impl Backend + Queue), size: Size, rows: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let case = Case::random(3, rows - 3, "random").in_bellman_form(directory.path());
+    let windows = |width, tables| Some(Windows { width, tables });
+    let tables = [
+        Tables([windows(8, 4); 5]),
+        Tables([None, windows(6, 2), None, windows(7, 37), windows(5, 3)]),
+        Tables([windows(9, 29), None, windows(4, 8), None, None]),
+    ];
+    for tables in tables {
+        queue.scope(|| multiples_for(&case, queue, size, tables));
+    }
+    let case = case.in_snarkjs_form();
+    for tables in tables {
+        queue.scope(|| multiples_for(&case, queue, size, tables));
+    }
+}
+
+fn multiples_for(case: &Case, queue: &(impl Backend + Queue), size: Size, tables: Tables) {
+    let device = MsmDevice { memory: size.memory as u64, multiprocessors: size.multiprocessors };
+    let planned = LoadPlan::new(&case.circuit, &case.key, device).unwrap();
+    let plan = ProofPlan::with_tables(planned.plan().shape(), device, tables).unwrap();
+    let multiples = plan.pieces().iter().filter(|piece| piece.name == MULTIPLES);
+    assert_eq!(multiples.count(), tables.0.iter().flatten().count());
+    let resident = plan.pieces().iter().filter(|piece| piece.residence == Residence::Resident);
+    assert_eq!(resident.map(|piece| piece.bytes).sum::<u64>(), plan.resident_bytes());
+    let memory = queue.alloc::<u8>(plan.num_bytes() as usize);
+    let middle = plan.resident_bytes() as usize;
+    let parts = (memory.slice(0..middle).unwrap(), memory.slice(middle..memory.len()).unwrap());
+    let never = CancelToken::new();
+    let planned = planned.with(plan);
+    // SAFETY: memory of the backend, for this alone.
+    let loaded = unsafe { Loaded::planned(queue, planned, parts, &case.circuit, &case.key, &never) }.unwrap();
+    for name in ["first", "second"] {
+        case.compare(queue, &loaded, WitnessEncoding::Canonical, &canonical(&case.z), name);
+    }
+}
+
+/// A circuit keeps multiples where it is alone. They go, and no circuit, when another one comes that has room
+/// without them.
+pub fn multiples_make_nobody_leave(queue: &(impl Backend + Queue), multiprocessors: u32, rows: usize) {
+    let cases = [rows, rows - 1].map(|rows| Case::random(2, rows, "random"));
+    let device = |memory| MsmDevice { memory, multiprocessors };
+    let plan = |case: &Case, memory| LoadPlan::new(&case.circuit, &case.key, device(memory)).unwrap();
+    let plain = [0, 1].map(|i| plan(&cases[i], 1 << 28).plan().resident_bytes());
+    // The least memory in which the first has multiples, and both have room.
+    let mut capacity = plain[0] + plan(&cases[1], 1 << 28).plan().num_bytes();
+    let chosen = loop {
+        let alone = plan(&cases[0], capacity);
+        let tables = Tables::choose(alone.plan(), device(capacity), 1).unwrap();
+        if !tables.is_none() {
+            break ProofPlan::with_tables(alone.plan().shape(), device(capacity), tables).unwrap();
+        }
+        capacity += 1 << 16;
+    };
+    // SAFETY: memory of the backend, for this alone.
+    let prover = unsafe { DeviceProver::new(queue, queue.alloc::<u8>(capacity as usize), multiprocessors) };
+    let mut prover = prover.with_multiples_from(1);
+    let mut prove = |index: usize| {
+        let (case, staging) = (&cases[index], Upload::Staged(&mut [0; 64]));
+        // SAFETY: the ids are the case's.
+        let made = case.job(WitnessEncoding::Canonical, &canonical(&case.z), staging, |job| unsafe {
+            prover.prove(case.ids(), job)
+        });
+        assert!(made.unwrap().0 == case.cpu_proof(), "{index}");
+        (prover.loaded().count(), prover.resident_bytes())
+    };
+    assert_eq!(prove(0), (1, chosen.resident_bytes()));
+    assert_eq!(prove(0), (1, chosen.resident_bytes()));
+    prove(1);
+    assert_eq!(prove(0), (2, plain[0] + plain[1]));
+    assert_eq!(prove(1), (2, plain[0] + plain[1]));
 }
 
 /// The known answer, from a device that proves and from one that does not.

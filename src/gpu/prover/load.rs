@@ -9,7 +9,7 @@ use crate::{
     algebra::{CancelToken, Fr, PointStore, RawPoints},
     gpu::{
         DeviceSlice, GpuError,
-        msm_plan::MsmDevice,
+        msm_plan::{MsmDevice, MsmPlan},
         ntt::{RootTable, Roots},
         plan::Slot,
         points::{self, DeviceCurve},
@@ -37,6 +37,16 @@ impl LoadPlan {
         let long = [LongRows::of(circuit.a())?, LongRows::of(circuit.b())?];
         let shape = ProofShape::of(circuit, &long, key)?;
         Ok(Self { plan: ProofPlan::new(&shape, device)?, long })
+    }
+
+    /// The same with multiples of the key's points, where a device has memory for them: see
+    /// [`ProofPlan::fastest`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn fastest(self, device: MsmDevice) -> Result<Self, DeviceError> {
+        let plan = ProofPlan::fastest(self.plan.shape(), device)?;
+        Ok(self.with(plan))
     }
 
     /// The same circuit and key with another plan for them.
@@ -282,9 +292,11 @@ impl<Q: Queue> Loader<'_, Q> {
         store: &PointStore<C>,
         bad: DeviceSlice<u64>,
     ) -> Result<(), DeviceError> {
-        let Some(Points::Resident(slot)) = plan.sum.as_ref().map(|sum| sum.points) else { return Ok(()) };
+        let Some(sum) = &plan.sum else { return Ok(()) };
+        let Points::Resident(slot) = sum.points else { return Ok(()) };
         let count = store.len();
-        let all = self.space.claim::<C::Affine>(slot, count as u64)?;
+        let tables = sum.msm.windows().tables;
+        let all = self.space.claim::<C::Affine>(slot, count as u64 * u64::from(tables))?;
         let staging = self.plan.staging;
         let staging_bytes = staging.num_bytes();
         let encoded = self.space.claim::<u8>(staging, staging_bytes)?;
@@ -297,6 +309,39 @@ impl<Q: Queue> Loader<'_, Q> {
             unsafe { copy_points(self.queue, name, store, range.clone(), part(all, range)?, encoded, bad) }?;
         }
         self.space.release(staging);
+        // SAFETY: the caller's promise.
+        unsafe { self.multiples(all, count, &sum.msm) }
+    }
+
+    /// Behind the first table, which is there, makes the others: each point times 2^(width · sets), and again.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn multiples<C: DeviceCurve>(
+        &mut self,
+        all: DeviceSlice<C::Affine>,
+        count: usize,
+        msm: &MsmPlan<C>,
+    ) -> Result<(), DeviceError> {
+        let windows = msm.windows();
+        if windows.tables == 1 {
+            return Ok(());
+        }
+        let scratch_bytes = points::multiples_scratch_bytes(msm.multiprocessors);
+        let scratch = self.space.claim::<u8>(self.plan.scratch, scratch_bytes)?;
+        let doublings = windows.width * windows.sets();
+        let at_once = count.min(LOAD_POINTS as usize);
+        for first in (count..all.len()).step_by(at_once) {
+            self.cancel.check()?;
+            // A piece may reach into the next table: what it doubles is one table back, and there already.
+            let to = first..all.len().min(first + at_once);
+            let from = part(all, to.start - count..to.end - count)?;
+            let to = part(all, to)?;
+            // SAFETY: the caller's promise.
+            unsafe { points::multiples::<C>(self.queue, msm.multiprocessors, from, to, doublings, scratch) }?;
+            self.queue.finish()?;
+        }
+        self.space.release(self.plan.scratch);
         Ok(())
     }
 }

@@ -1,33 +1,30 @@
 //! Where everything that a proof needs lies in one arena, decided before anything is allocated.
 //!
 //! Resident, from the arena's start: the roots of unity, the matrices, the indices of filtered queries and
-//! as many of the key's points as fit. Above them, proof after proof: the witness; a, b and c, of which the
+//! as many of the key's points as fit, with multiples of them where there is room for that too. Above them, proof after proof: the witness; a, b and c, of which the
 //! quotient outlives the others; then the working memory of one sum after the other, which takes the best
 //! window width for what is free. Points that are not resident come in pieces, proof after proof.
 //!
 //! Where that does not fit even without any point, the plan is a lean one: the matrices come in pieces too, and
 //! the witness leaves after the evaluation, for c, and comes again for the sums.
-use super::shape::{MatrixShape, ProofShape, QueryShape};
+use super::{
+    layout::Layout,
+    shape::{ProofShape, QueryShape},
+    tables::{LEAST_POINTS, Tables},
+};
 use crate::{
-    algebra::{Canonical, Fr, G1, G2},
+    algebra::{Fr, G1, G2},
     gpu::{
         GpuError,
-        msm_plan::{MsmDevice, MsmPlan, MsmSize},
+        msm_plan::{MsmDevice, MsmPlan},
         ntt::RootTable,
         plan::{Planner, Slot},
-        points::DeviceCurve,
-        spmv::{LongRow, Segment, piece_rows},
+        points::multiples_scratch_bytes,
     },
-    groth16::HBasis,
-    r1cs::packed,
 };
 
 /// Encoded points that are copied and decoded at a time while a key is loaded.
 pub(super) const LOAD_POINTS: u64 = 1 << 19;
-/// Points that come at a time where they are not resident, at most.
-const STREAM_POINTS: u64 = 1 << 22;
-/// A sum leaves one value for each bit of a scalar and its sign, the last window's bits rounded up.
-const MAX_RESULTS: u64 = 255 + 24;
 
 /// Where a matrix lies; in a lean plan, one piece of it after the other, but all segments and long rows.
 #[derive(Clone, Copy)]
@@ -42,13 +39,10 @@ pub(super) struct MatrixSlots {
 /// Where a query's points are while they are added.
 #[derive(Clone, Copy)]
 pub(super) enum Points {
+    /// With their multiples, one table after the other.
     Resident(Slot),
     /// At most `at_once` at a time, by way of `encoded` where they have to be decoded.
-    Streamed {
-        points: Slot,
-        encoded: Option<Slot>,
-        at_once: u64,
-    },
+    Streamed { points: Slot, encoded: Option<Slot>, at_once: u64 },
 }
 
 /// The sum over a query.
@@ -78,6 +72,9 @@ pub enum Residence {
     Transient,
 }
 
+/// The name of a plan's [`Piece`] that is multiples of a query's points.
+pub const MULTIPLES: &str = "multiples of the points";
+
 /// A part of the plan, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -101,6 +98,9 @@ pub struct ProofPlan {
     pub(super) bad: Slot,
     /// While the key is loaded.
     pub(super) staging: Slot,
+    /// While multiples are made.
+    pub(super) scratch: Slot,
+    pub(super) tables: Tables,
     pub(super) z: Slot,
     /// A packed witness, until it is unpacked.
     pub(super) packed: Slot,
@@ -120,19 +120,28 @@ pub struct ProofPlan {
 
 /// A query, as far as the choice of the resident ones goes.
 #[derive(Clone, Copy)]
-struct Candidate {
-    name: &'static str,
-    shape: QueryShape,
+pub(super) struct Candidate {
+    pub name: &'static str,
+    pub shape: QueryShape,
     point_bytes: u64,
 }
 
 impl Candidate {
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.shape.points.saturating_mul(self.point_bytes)
     }
 }
 
-const QUERIES: usize = 5;
+/// A key's vectors of points that are summed.
+pub(super) const QUERIES: usize = 5;
+
+/// What a plan is like beside the choice of resident queries.
+#[derive(Clone, Copy)]
+struct Form {
+    /// The matrices come in pieces.
+    lean: bool,
+    tables: Tables,
+}
 
 fn candidates(shape: &ProofShape) -> [Candidate; QUERIES] {
     let g1 = size_of::<<G1 as crate::algebra::Curve>::Affine>() as u64;
@@ -164,7 +173,7 @@ impl ProofPlan {
         let mut refusal = None;
         for lean in [false, true] {
             for &set in &sets {
-                match Self::with(shape, device, &candidates, set, lean) {
+                match Self::with(shape, device, &candidates, set, Form { lean, tables: Tables::NONE }) {
                     Ok(plan) => return Ok(plan),
                     Err(error @ GpuError::OutOfMemory { .. }) => refusal = Some(error),
                     Err(error) => return Err(error),
@@ -175,13 +184,32 @@ impl ProofPlan {
         Err(refusal.unwrap_or(GpuError::OutOfMemory { what: "a proof".into(), found, wanted }))
     }
 
-    /// The plan with the queries of `set` resident, the matrices too unless it is lean.
+    /// The plan that keeps the whole key on the device, and these multiples.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`] where it does not fit.
+    pub fn with_tables(shape: &ProofShape, device: MsmDevice, tables: Tables) -> Result<Self, GpuError> {
+        let all = (1 << QUERIES) - 1;
+        Self::with(shape, device, &candidates(shape), all, Form { lean: false, tables })
+    }
+
+    /// [`Self::new`], and where that leaves memory, with multiples.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fastest(shape: &ProofShape, device: MsmDevice) -> Result<Self, GpuError> {
+        let plain = Self::new(shape, device)?;
+        let tables = Tables::choose(&plain, device, LEAST_POINTS)?;
+        if tables.is_none() { Ok(plain) } else { Self::with_tables(shape, device, tables) }
+    }
+
+    /// The plan with the queries of `set` resident.
     fn with(
         shape: &ProofShape,
         device: MsmDevice,
         candidates: &[Candidate; QUERIES],
         set: u32,
-        lean: bool,
+        Form { lean, tables }: Form,
     ) -> Result<Self, GpuError> {
         let mut layout = Layout { plan: Planner::new(), end: 0, device, pieces: Vec::new() };
         let roots = layout.resident::<Fr>("roots of unity", RootTable::LEN as u64)?;
@@ -207,29 +235,34 @@ impl ProofPlan {
                 layout.pieces.push(Piece { name: candidate.name, bytes, residence: Residence::Streamed });
                 continue;
             }
-            resident[i] = Some(layout.resident::<u8>(candidate.name, bytes)?);
+            resident[i] = Some(layout.points(candidate, tables.0[i])?);
             if candidate.shape.encoded {
                 staged = staged.max(candidate.shape.points.min(LOAD_POINTS) * candidate.point_bytes);
             }
         }
         let resident_bytes = layout.end;
         let staging = layout.transient::<u8>("points while the key is loaded", staged)?;
+        let scratch_bytes =
+            if tables.is_none() { 0 } else { multiples_scratch_bytes(device.multiprocessors) };
+        let scratch = layout.transient::<u8>("scratch memory of multiples", scratch_bytes)?;
+        layout.check("multiples of the key's points")?;
+        layout.release(scratch, resident_bytes);
         layout.release(staging, resident_bytes);
 
         let vectors = match entries {
             Some(entries) => layout.vectors(shape, entries)?,
             None => layout.lean_vectors(shape)?,
         };
-        let h = layout.query::<G1>(&candidates[0], variables[0], resident[0])?;
+        let h = layout.query::<G1>(&candidates[0], variables[0], resident[0], tables.0[0])?;
         layout.release(vectors.quotient, vectors.below_quotient);
         let again = match lean {
             true => Some(layout.witness(shape)?),
             false => None,
         };
-        let l = layout.query::<G1>(&candidates[1], variables[1], resident[1])?;
-        let a = layout.query::<G1>(&candidates[2], variables[2], resident[2])?;
-        let b_g1 = layout.query::<G1>(&candidates[3], variables[3], resident[3])?;
-        let b_g2 = layout.query::<G2>(&candidates[4], variables[4], resident[4])?;
+        let l = layout.query::<G1>(&candidates[1], variables[1], resident[1], tables.0[1])?;
+        let a = layout.query::<G1>(&candidates[2], variables[2], resident[2], tables.0[2])?;
+        let b_g1 = layout.query::<G1>(&candidates[3], variables[3], resident[3], tables.0[3])?;
+        let b_g2 = layout.query::<G2>(&candidates[4], variables[4], resident[4], tables.0[4])?;
         Ok(Self {
             shape: shape.clone(),
             roots,
@@ -241,6 +274,8 @@ impl ProofPlan {
             segment_sums: vectors.segment_sums,
             bad,
             staging,
+            scratch,
+            tables,
             z: vectors.witness[0],
             packed: vectors.witness[1],
             evaluations: vectors.evaluations,
@@ -283,299 +318,15 @@ impl ProofPlan {
     }
 }
 
-/// What the evaluation and the quotient work in.
-struct Vectors {
-    /// z, and the packed witness.
-    witness: [Slot; 2],
-    /// a, b and c.
-    evaluations: [Slot; 3],
-    segment_sums: [Slot; 2],
-    /// Ends of rows, columns and coefficients of each matrix, or of a piece of it.
-    entries: [[Slot; 3]; 2],
-    quotient: Slot,
-    /// Where the claims below the quotient end.
-    below_quotient: u64,
-}
-
-/// Bytes of a matrix without its long rows.
-fn matrix_bytes(shape: &MatrixShape) -> u64 {
-    let entries = shape.entries.saturating_mul(4 + shape.index_bytes);
-    shape.rows.saturating_mul(shape.offset_bytes).saturating_add(entries)
-}
-
-/// The most bytes that a packed witness takes.
-fn packed_bytes(shape: &ProofShape) -> Result<u64, GpuError> {
-    let count = |n: u64| usize::try_from(n).ok();
-    let most = count(shape.inputs)
-        .zip(count(shape.variables - shape.inputs))
-        .and_then(|(inputs, aux)| packed::max_bytes(inputs, aux));
-    let (found, wanted) = (shape.variables, u64::MAX / 33);
-    most.map(|bytes| bytes as u64).ok_or(GpuError::TooLarge { what: "variables", found, wanted })
-}
-
-/// The dry run.
-struct Layout {
-    plan: Planner,
-    /// All claims end here or before: from here on the arena is free.
-    end: u64,
-    device: MsmDevice,
-    pieces: Vec<Piece>,
-}
-
-impl Layout {
-    fn claim<T>(&mut self, name: &'static str, len: u64, residence: Residence) -> Result<Slot, GpuError> {
-        let slot = self.plan.claim::<T>(name, len)?;
-        self.end = self.end.max(slot.offset() + slot.num_bytes());
-        self.pieces.push(Piece { name, bytes: slot.num_bytes(), residence });
-        Ok(slot)
-    }
-
-    fn resident<T>(&mut self, name: &'static str, len: u64) -> Result<Slot, GpuError> {
-        self.claim::<T>(name, len, Residence::Resident)
-    }
-
-    fn transient<T>(&mut self, name: &'static str, len: u64) -> Result<Slot, GpuError> {
-        self.claim::<T>(name, len, Residence::Transient)
-    }
-
-    /// Ends a claim; `end` is where the remaining ones end.
-    fn release(&mut self, slot: Slot, end: u64) {
-        self.plan.release(slot);
-        self.end = end;
-    }
-
-    /// Ends of rows, columns and coefficients of a matrix or of a piece of one.
-    fn matrix(&mut self, shape: &MatrixShape, residence: Residence) -> Result<[Slot; 3], GpuError> {
-        let product = |a: u64, b: u64| {
-            let found = shape.entries;
-            a.checked_mul(b).ok_or(GpuError::TooLarge {
-                what: "entries of a matrix",
-                found,
-                wanted: i64::MAX as u64,
-            })
-        };
-        let (ends, indices) =
-            (product(shape.rows + 1, shape.offset_bytes)?, product(shape.entries, shape.index_bytes)?);
-        Ok([
-            self.claim::<u8>("ends of rows", ends, residence)?,
-            self.claim::<u32>("columns of entries", shape.entries, residence)?,
-            self.claim::<u8>("coefficients of entries", indices, residence)?,
-        ])
-    }
-
-    /// Segments and long rows of a matrix.
-    fn long_rows(&mut self, shape: &MatrixShape) -> Result<[Slot; 2], GpuError> {
-        Ok([
-            self.resident::<Segment>("segments of long rows", shape.segments)?,
-            self.resident::<LongRow>("long rows", shape.long_rows)?,
-        ])
-    }
-
-    /// The witness, and beside it, until it is unpacked, the packed one.
-    fn witness(&mut self, shape: &ProofShape) -> Result<[Slot; 2], GpuError> {
-        let z = self.transient::<Canonical>("witness", shape.variables)?;
-        let after = self.end;
-        let packed = self.transient::<u8>("packed witness", packed_bytes(shape)?)?;
-        self.check("the witness beside what is resident")?;
-        self.release(packed, after);
-        Ok([z, packed])
-    }
-
-    fn segment_sums(&mut self, shape: &ProofShape) -> Result<[Slot; 2], GpuError> {
-        let mut sums =
-            |matrix: &MatrixShape| self.transient::<Canonical>("sums of long rows", matrix.segments);
-        let [a, b] = &shape.matrices;
-        Ok([sums(a)?, sums(b)?])
-    }
-
-    /// Evaluation and quotient; the witness and the quotient stay.
-    fn vectors(&mut self, shape: &ProofShape, entries: [[Slot; 3]; 2]) -> Result<Vectors, GpuError> {
-        let witness = self.witness(shape)?;
-        let below_quotient = self.end;
-        // The quotient comes first: it stays when the other two go. It lies in c, or in b.
-        let domain = shape.domain();
-        let quotient = self.transient::<Canonical>("quotient", domain)?;
-        let after_quotient = self.end;
-        let second = self.transient::<Canonical>("values of the constraints", domain)?;
-        let third = self.transient::<Canonical>("values of the constraints", domain)?;
-        let evaluations = match shape.h_basis {
-            HBasis::Monomial => [second, quotient, third],
-            HBasis::CosetLagrange => [second, third, quotient],
-        };
-        let segment_sums = self.segment_sums(shape)?;
-        self.check("the constraints' values beside what is resident")?;
-        for slot in segment_sums.into_iter().chain([second, third]) {
-            self.release(slot, after_quotient);
-        }
-        Ok(Vectors { witness, evaluations, segment_sums, entries, quotient, below_quotient })
-    }
-
-    /// The same with the matrices in pieces, and with c in the place of the witness; the quotient stays.
-    fn lean_vectors(&mut self, shape: &ProofShape) -> Result<Vectors, GpuError> {
-        let below_quotient = self.end;
-        let domain = shape.domain();
-        let values = "values of the constraints";
-        // The quotient lies lowest: b, or the place of the witness. That one must have room for c, unless nothing
-        // lies above it.
-        let (a, b, z) = match shape.h_basis {
-            HBasis::Monomial => {
-                let b = self.transient::<Canonical>("quotient", domain)?;
-                let a = self.transient::<Canonical>(values, domain)?;
-                (a, b, self.transient::<Canonical>("witness", shape.variables)?)
-            }
-            HBasis::CosetLagrange => {
-                let z = self.transient::<Canonical>("witness", shape.variables.max(domain))?;
-                let a = self.transient::<Canonical>(values, domain)?;
-                (a, self.transient::<Canonical>(values, domain)?, z)
-            }
-        };
-        let after_all = self.end;
-        // A packed witness may lie where a and b will be.
-        self.plan.release(a);
-        self.plan.release(b);
-        let packed = self.transient::<u8>("packed witness", packed_bytes(shape)?)?;
-        self.release(packed, after_all);
-        self.plan.claim_again(a)?;
-        self.plan.claim_again(b)?;
-        let segment_sums = self.segment_sums(shape)?;
-        let mut largest = shape.matrices[0];
-        for matrix in &shape.matrices {
-            self.pieces.push(Piece {
-                name: "matrices",
-                bytes: matrix_bytes(matrix),
-                residence: Residence::Streamed,
-            });
-            largest.offset_bytes = largest.offset_bytes.max(matrix.offset_bytes);
-            largest.index_bytes = largest.index_bytes.max(matrix.index_bytes);
-            largest.piece_entries = largest.piece_entries.max(matrix.piece_entries);
-            largest.rows = largest.rows.max(matrix.rows);
-        }
-        (largest.rows, largest.entries) = (piece_rows(largest.rows), largest.piece_entries);
-        let piece = self.matrix(&largest, Residence::Transient)?;
-        for slot in segment_sums.into_iter().chain(piece).chain([z]) {
-            self.release(slot, after_all);
-        }
-        let c = self.transient::<Canonical>(values, domain)?;
-        self.check("the constraints' values beside what is resident")?;
-        let quotient = if shape.h_basis == HBasis::Monomial { b } else { c };
-        let after_quotient = quotient.offset() + quotient.num_bytes();
-        for slot in [a, b, c].into_iter().filter(|slot| *slot != quotient) {
-            self.release(slot, after_quotient);
-        }
-        let bytes = z.num_bytes();
-        self.pieces.push(Piece { name: "witness, once more", bytes, residence: Residence::Streamed });
-        Ok(Vectors {
-            witness: [z, packed],
-            evaluations: [a, b, c],
-            segment_sums,
-            entries: [piece; 2],
-            quotient,
-            below_quotient,
-        })
-    }
-
-    /// Refuses a plan that has left the arena.
-    fn check(&self, what: &str) -> Result<(), GpuError> {
-        let (found, wanted) = (self.device.memory, self.plan.peak());
-        if wanted > found {
-            return Err(GpuError::OutOfMemory { what: what.into(), found, wanted });
-        }
-        Ok(())
-    }
-
-    /// One sum, in all the memory that is free, which is free again afterwards.
-    fn query<C: DeviceCurve>(
-        &mut self,
-        candidate: &Candidate,
-        variables: Option<Slot>,
-        resident: Option<Slot>,
-    ) -> Result<QueryPlan<C>, GpuError> {
-        let shape = candidate.shape;
-        if shape.points == 0 {
-            return Ok(QueryPlan { variables, sum: None });
-        }
-        let before = self.end;
-        let results = self.transient::<C::Projective>("results of a sum", MAX_RESULTS)?;
-        let (points, at_once) = match resident {
-            Some(slot) => (Points::Resident(slot), shape.points),
-            None => self.stream::<C>(shape)?,
-        };
-        let free = self.device.memory.saturating_sub(self.end);
-        let size = MsmSize { points: shape.points, at_once, multiples: None };
-        let msm = match MsmPlan::<C>::new(size, MsmDevice { memory: free, ..self.device }) {
-            Ok(plan) => plan,
-            Err(GpuError::OutOfMemory { what, wanted, .. }) => {
-                let (found, wanted) = (self.device.memory, wanted.saturating_add(self.end));
-                return Err(GpuError::OutOfMemory { what, found, wanted });
-            }
-            Err(error) => return Err(error),
-        };
-        let working = self.transient::<u8>("working memory of a sum", msm.num_bytes())?;
-        self.check(candidate.name)?;
-        let streamed = match points {
-            Points::Resident(_) => [None, None],
-            Points::Streamed { points, encoded, .. } => [Some(points), encoded],
-        };
-        for slot in [Some(results), Some(working)].into_iter().chain(streamed).flatten() {
-            self.release(slot, before);
-        }
-        Ok(QueryPlan { variables, sum: Some(SumPlan { points, msm, working, results }) })
-    }
-
-    /// Memory for points that are not resident: a quarter of what is free, at most.
-    fn stream<C: DeviceCurve>(&mut self, shape: QueryShape) -> Result<(Points, u64), GpuError> {
-        let free = self.device.memory.saturating_sub(self.end);
-        let copies = if shape.encoded { 2 } else { 1 };
-        let fitting = free / 4 / (copies * size_of::<C::Affine>() as u64);
-        let at_once = shape.points.min(STREAM_POINTS).min(fitting.max(1));
-        let points = self.transient::<C::Affine>("points on their way", at_once)?;
-        let encoded = match shape.encoded {
-            true => Some(self.transient::<C::Affine>("encoded points on their way", at_once)?),
-            false => None,
-        };
-        Ok((Points::Streamed { points, encoded, at_once }, at_once))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::prover::shape::{
+        MatrixShape,
+        samples::{matrix, porep, query},
+    };
 
     const GIB: u64 = 1 << 30;
-
-    fn query(points: u64, filtered: bool) -> QueryShape {
-        QueryShape { points, encoded: true, filtered }
-    }
-
-    fn matrix(rows: u64, entries: u64) -> MatrixShape {
-        let piece_entries = entries.div_ceil(50);
-        MatrixShape {
-            rows,
-            entries,
-            offset_bytes: 4,
-            index_bytes: 2,
-            long_rows: 1000,
-            segments: 5000,
-            piece_entries,
-        }
-    }
-
-    /// Filecoin's PoRep over 32 GiB sectors: 130,278,869 constraints.
-    fn porep() -> ProofShape {
-        ProofShape {
-            inputs: 328,
-            variables: 328 + 130_169_893,
-            log_domain: 27,
-            h_basis: HBasis::Monomial,
-            coefficients: 2466,
-            matrices: [matrix(130_278_869, 309_000_000), matrix(130_278_541, 130_000_000)],
-            h: query((1 << 27) - 1, false),
-            l: query(130_169_893, false),
-            a: query(129_753_292 + 328, true),
-            b_g1: query(33_112_282, true),
-            b_g2: query(33_112_282, true),
-        }
-    }
 
     fn plan(shape: &ProofShape, memory: u64) -> Result<ProofPlan, GpuError> {
         ProofPlan::new(shape, MsmDevice { memory, multiprocessors: 132 })

@@ -502,7 +502,9 @@ impl<Q: Queue> Work<'_, Q> {
         let found = unsafe {
             let msm = Msm::new(&sum.msm, self.queue, working)?;
             match at_once {
-                None => msm.run(&Chunk { points, table_stride: 0, scalars, index }, results)?,
+                None => {
+                    msm.run(&Chunk { points, table_stride: count as u32, scalars, index }, results)?;
+                }
                 Some(at_once) => {
                     for sets in sum.msm.groups() {
                         msm.begin(&sets)?;

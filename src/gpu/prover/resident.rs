@@ -6,6 +6,7 @@ use super::{
     plan::ProofPlan,
     prove::{DeviceError, ProofJob},
     shape::ProofShape,
+    tables::{LEAST_POINTS, Tables},
 };
 use crate::{
     algebra::{CancelToken, Canonical},
@@ -51,6 +52,10 @@ pub struct DeviceProver<Q> {
     /// By their place.
     residents: Vec<Resident>,
     uses: u64,
+    /// Queries of fewer points keep no multiples.
+    least_points: u64,
+    /// Multiples have been in the way: there are none any more.
+    crowded: bool,
 }
 
 impl<Q: Queue> DeviceProver<Q> {
@@ -61,7 +66,14 @@ impl<Q: Queue> DeviceProver<Q> {
     pub unsafe fn new(queue: Q, arena: DeviceSlice<u8>, multiprocessors: u32) -> Self {
         let whole = arena.len() - arena.len() % ALIGNMENT as usize;
         let arena = arena.slice(0..whole).unwrap_or(DeviceSlice::empty());
-        Self { queue, arena, multiprocessors, residents: Vec::new(), uses: 0 }
+        let (residents, least_points) = (Vec::new(), LEAST_POINTS);
+        Self { queue, arena, multiprocessors, residents, uses: 0, least_points, crowded: false }
+    }
+
+    /// Keeps multiples of queries from so many points on, instead of the number from which on they pay.
+    pub fn with_multiples_from(mut self, points: u64) -> Self {
+        self.least_points = points;
+        self
     }
 
     /// The queue.
@@ -120,9 +132,14 @@ impl<Q: Queue> DeviceProver<Q> {
         }
         // Alone it must fit: if not, nothing leaves for it.
         let alone = LoadPlan::new(circuit, key, self.device(self.capacity()))?;
+        let mut tables = match self.crowded {
+            true => Tables::NONE,
+            false => Tables::choose(alone.plan(), self.device(self.capacity()), self.least_points)?,
+        };
         let (at, plan) = loop {
-            match self.place(&alone.plan().shape)? {
+            match self.place(&alone.plan().shape, tables)? {
                 Some(place) => break place,
+                None if !tables.is_none() => tables = Tables::NONE,
                 None => self.evict(),
             }
         };
@@ -143,6 +160,7 @@ impl<Q: Queue> DeviceProver<Q> {
     /// Lets go of everything that is loaded.
     pub fn clear(&mut self) {
         self.residents.clear();
+        self.crowded = false;
     }
 
     fn device(&self, memory: u64) -> MsmDevice {
@@ -155,13 +173,13 @@ impl<Q: Queue> DeviceProver<Q> {
 
     /// A place for a circuit, with the plan that fits there; None while others have to leave. Beside others a
     /// circuit and its key are resident as a whole or not at all.
-    fn place(&self, shape: &ProofShape) -> Result<Option<(u64, ProofPlan)>, GpuError> {
+    fn place(&self, shape: &ProofShape, tables: Tables) -> Result<Option<(u64, ProofPlan)>, GpuError> {
         let floor = self.floor();
         let above = self.capacity() - floor;
         let mut at = 0;
         for resident in &self.residents {
             let gap = resident.at - at;
-            if let Some(plan) = self.fitting(shape, gap + above)?
+            if let Some(plan) = self.fitting(shape, gap + above, tables)?
                 && plan.resident_bytes() <= gap
                 && work_bytes(&plan) <= above
             {
@@ -170,9 +188,13 @@ impl<Q: Queue> DeviceProver<Q> {
             at = resident.end();
         }
         if self.residents.is_empty() {
-            return Ok(Some((0, ProofPlan::new(shape, self.device(self.capacity()))?)));
+            let plan = match tables.is_none() {
+                true => Some(ProofPlan::new(shape, self.device(self.capacity()))?),
+                false => self.fitting(shape, self.capacity(), tables)?,
+            };
+            return Ok(plan.map(|plan| (0, plan)));
         }
-        let Some(plan) = self.fitting(shape, above)? else { return Ok(None) };
+        let Some(plan) = self.fitting(shape, above, tables)? else { return Ok(None) };
         let work = above - plan.resident_bytes();
         for resident in &self.residents {
             if self.sharing(resident, work)?.is_none() {
@@ -191,7 +213,7 @@ impl<Q: Queue> DeviceProver<Q> {
     fn sharing(&self, resident: &Resident, work: u64) -> Result<Option<ProofPlan>, GpuError> {
         let plan = &resident.loaded.plan;
         let kept = plan.resident_bytes();
-        let other = self.fitting(&plan.shape, kept + work)?;
+        let other = self.fitting(&plan.shape, kept + work, plan.tables)?;
         Ok(other.filter(|other| other.resident_bytes() == kept && work_bytes(other) <= work))
     }
 
@@ -213,16 +235,28 @@ impl<Q: Queue> DeviceProver<Q> {
     }
 
     /// The plan for so much memory that keeps the whole key on the device, if there is one.
-    fn fitting(&self, shape: &ProofShape, memory: u64) -> Result<Option<ProofPlan>, GpuError> {
-        match ProofPlan::new(shape, self.device(memory)) {
-            Ok(plan) => Ok((plan.streamed_bytes() == 0).then_some(plan)),
+    fn fitting(
+        &self,
+        shape: &ProofShape,
+        memory: u64,
+        tables: Tables,
+    ) -> Result<Option<ProofPlan>, GpuError> {
+        match ProofPlan::with_tables(shape, self.device(memory), tables) {
+            Ok(plan) => Ok(Some(plan)),
             Err(GpuError::OutOfMemory { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Lets go of the circuit that was used least recently.
+    /// Lets go of the multiples, with the circuits that have any; or else of the circuit that was used least
+    /// recently.
     fn evict(&mut self) {
+        let loaded = self.residents.len();
+        self.residents.retain(|resident| resident.loaded.plan.tables.is_none());
+        if self.residents.len() < loaded {
+            self.crowded = true;
+            return;
+        }
         let oldest = self.residents.iter().enumerate().min_by_key(|(_, resident)| resident.used);
         if let Some((index, _)) = oldest {
             self.residents.remove(index);

@@ -146,3 +146,43 @@ impl ProofShape {
         1 << self.log_domain
     }
 }
+
+/// Shapes for tests of plans.
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+
+    pub(in crate::gpu::prover) fn query(points: u64, filtered: bool) -> QueryShape {
+        QueryShape { points, encoded: true, filtered }
+    }
+
+    pub(in crate::gpu::prover) fn matrix(rows: u64, entries: u64) -> MatrixShape {
+        let piece_entries = entries.div_ceil(50);
+        MatrixShape {
+            rows,
+            entries,
+            offset_bytes: 4,
+            index_bytes: 2,
+            long_rows: 1000,
+            segments: 5000,
+            piece_entries,
+        }
+    }
+
+    /// Filecoin's PoRep over 32 GiB sectors: 130,278,869 constraints.
+    pub(in crate::gpu::prover) fn porep() -> ProofShape {
+        ProofShape {
+            inputs: 328,
+            variables: 328 + 130_169_893,
+            log_domain: 27,
+            h_basis: HBasis::Monomial,
+            coefficients: 2466,
+            matrices: [matrix(130_278_869, 309_000_000), matrix(130_278_541, 130_000_000)],
+            h: query((1 << 27) - 1, false),
+            l: query(130_169_893, false),
+            a: query(129_753_292 + 328, true),
+            b_g1: query(33_112_282, true),
+            b_g2: query(33_112_282, true),
+        }
+    }
+}
