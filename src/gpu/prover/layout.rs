@@ -10,7 +10,7 @@ use crate::{
         GpuError,
         msm_plan::{MsmDevice, MsmPlan, MsmSize},
         msm_sort::Windows,
-        plan::{Planner, Slot},
+        plan::{ALIGNMENT, Planner, Slot},
         points::DeviceCurve,
         spmv::{LongRow, Segment, piece_rows},
     },
@@ -253,19 +253,17 @@ impl Layout {
         }
         let before = self.end;
         let results = self.transient::<C::Projective>("results of a sum", MAX_RESULTS)?;
-        let (points, at_once) = match resident {
-            Some(slot) => (Points::Resident(slot), shape.points),
-            None => self.stream::<C>(shape)?,
-        };
-        let free = self.device.memory.saturating_sub(self.end);
-        let size = MsmSize { points: shape.points, at_once, multiples };
-        let msm = match MsmPlan::<C>::new(size, MsmDevice { memory: free, ..self.device }) {
-            Ok(plan) => plan,
-            Err(GpuError::OutOfMemory { what, wanted, .. }) => {
-                let (found, wanted) = (self.device.memory, wanted.saturating_add(self.end));
-                return Err(GpuError::OutOfMemory { what, found, wanted });
+        let (points, msm) = match resident {
+            Some(slot) => (Points::Resident(slot), self.sum::<C>(shape.points, shape.points, 0, multiples)?),
+            None => {
+                let (at_once, msm) = self.streamed_sum::<C>(shape)?;
+                let points = self.transient::<C::Affine>("points on their way", at_once)?;
+                let encoded = match shape.encoded {
+                    true => Some(self.transient::<C::Affine>("encoded points on their way", at_once)?),
+                    false => None,
+                };
+                (Points::Streamed { points, encoded, at_once }, msm)
             }
-            Err(error) => return Err(error),
         };
         let working = self.transient::<u8>("working memory of a sum", msm.num_bytes())?;
         self.check(candidate.name)?;
@@ -279,17 +277,48 @@ impl Layout {
         Ok(QueryPlan { variables, sum: Some(SumPlan { points, msm, working, results }) })
     }
 
-    /// Memory for points that are not resident: a quarter of what is free, at most.
-    pub fn stream<C: DeviceCurve>(&mut self, shape: QueryShape) -> Result<(Points, u64), GpuError> {
-        let free = self.device.memory.saturating_sub(self.end);
+    /// The plan of a sum in what is free beside `beside` bytes.
+    fn sum<C: DeviceCurve>(
+        &self,
+        points: u64,
+        at_once: u64,
+        beside: u64,
+        multiples: Option<Windows>,
+    ) -> Result<MsmPlan<C>, GpuError> {
+        let end = self.end.saturating_add(beside);
+        let memory = self.device.memory.saturating_sub(end);
+        let size = MsmSize { points, at_once, multiples };
+        MsmPlan::new(size, MsmDevice { memory, ..self.device }).map_err(|error| match error {
+            GpuError::OutOfMemory { what, wanted, .. } => {
+                let (found, wanted) = (self.device.memory, wanted.saturating_add(end));
+                GpuError::OutOfMemory { what, found, wanted }
+            }
+            error => error,
+        })
+    }
+
+    /// The sum of points that are not resident, and how many come at a time: those that a quarter of what is free
+    /// holds or, where that leaves no memory for the sum, all. Few points take less when they come together: no chunk's
+    /// sums have to be merged with another's.
+    fn streamed_sum<C: DeviceCurve>(&self, shape: QueryShape) -> Result<(u64, MsmPlan<C>), GpuError> {
         let copies = if shape.encoded { 2 } else { 1 };
-        let fitting = free / 4 / (copies * size_of::<C::Affine>() as u64);
-        let at_once = shape.points.min(STREAM_POINTS).min(fitting.max(1));
-        let points = self.transient::<C::Affine>("points on their way", at_once)?;
-        let encoded = match shape.encoded {
-            true => Some(self.transient::<C::Affine>("encoded points on their way", at_once)?),
-            false => None,
+        let bytes = |points: u64| {
+            copies * points.saturating_mul(size_of::<C::Affine>() as u64).next_multiple_of(ALIGNMENT)
         };
-        Ok((Points::Streamed { points, encoded, at_once }, at_once))
+        let most = shape.points.min(STREAM_POINTS);
+        let free = self.device.memory.saturating_sub(self.end);
+        let quarter = free / 4 / (copies * size_of::<C::Affine>() as u64);
+        let usual = most.min(quarter.max(1));
+        let try_with =
+            |at_once| self.sum(shape.points, at_once, bytes(at_once), None).map(|msm| (at_once, msm));
+        match try_with(usual) {
+            Err(GpuError::OutOfMemory { what, found, wanted }) => match try_with(most) {
+                Err(GpuError::OutOfMemory { wanted: other, .. }) => {
+                    Err(GpuError::OutOfMemory { what, found, wanted: wanted.min(other) })
+                }
+                other => other,
+            },
+            other => other,
+        }
     }
 }

@@ -306,6 +306,11 @@ impl ProofPlan {
         self.resident
     }
 
+    /// Bytes of the arena that loading the key takes, without multiples.
+    pub(super) fn loading_bytes(&self) -> u64 {
+        self.resident + self.staging.num_bytes()
+    }
+
     /// Bytes that are copied to the device for each proof beside the witness.
     pub fn streamed_bytes(&self) -> u64 {
         let streamed = self.pieces.iter().filter(|piece| piece.residence == Residence::Streamed);
@@ -361,6 +366,37 @@ mod tests {
                 assert!(found == 12 * GIB && (12 * GIB..14 * GIB).contains(&wanted), "{wanted}");
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plan_s_bytes_are_enough_to_plan_it() {
+        for (rows, log_domain, encoded) in [(20, 5, true), (400, 9, false)] {
+            let query = |points, filtered| QueryShape { points, encoded, filtered };
+            let some = query(rows * 3 / 4, true);
+            let shape = ProofShape {
+                inputs: 3,
+                variables: rows,
+                log_domain,
+                matrices: [0, 1].map(|i| MatrixShape {
+                    segments: 5,
+                    long_rows: 1,
+                    ..matrix(rows, (3 - i) * rows)
+                }),
+                h: query((1 << log_domain) - 1, false),
+                l: query(rows - 3, false),
+                a: some,
+                b_g1: some,
+                b_g2: some,
+                ..porep()
+            };
+            let plan = |memory| ProofPlan::new(&shape, MsmDevice { memory, multiprocessors: 132 });
+            let mut bytes = plan(GIB).unwrap().num_bytes();
+            while let Ok(less) = plan(bytes - 256) {
+                bytes = less.num_bytes();
+                let again = plan(bytes).unwrap_or_else(|error| panic!("{rows}, {bytes}: {error}"));
+                assert!(again.num_bytes() <= bytes);
+            }
         }
     }
 

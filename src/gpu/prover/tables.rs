@@ -6,7 +6,7 @@ use crate::gpu::{
     GpuError,
     msm_plan::{MsmDevice, MsmPlan, MsmSize},
     msm_sort::Windows,
-    points::DeviceCurve,
+    points::{DeviceCurve, multiples_scratch_bytes},
 };
 
 /// Fewer points than this keep no multiples: their sums wait for launches, not for additions.
@@ -43,7 +43,9 @@ impl Tables {
     /// [`GpuError`], none that a plan without multiples has not.
     pub fn choose(plan: &ProofPlan, device: MsmDevice, least_points: u64) -> Result<Self, GpuError> {
         let spare = device.memory.saturating_sub(plan.num_bytes());
-        let budget = spare.min(device.memory / SHARE);
+        // They are made while the key is loaded, in scratch memory beside it.
+        let loading = plan.loading_bytes() + multiples_scratch_bytes(device.multiprocessors);
+        let budget = spare.min(device.memory / SHARE).min(device.memory.saturating_sub(loading));
         if plan.streamed_bytes() > 0 || budget == 0 {
             return Ok(Self::NONE);
         }
@@ -193,6 +195,30 @@ mod tests {
         let plain = ProofPlan::new(&smaller(), device(139 * GIB)).unwrap().num_bytes();
         let (plan, bytes) = fastest(&smaller(), plain);
         assert!(bytes == 0 && plan.tables.is_none() && plan.streamed_bytes() == 0);
+    }
+
+    #[test]
+    fn memory_without_room_to_make_them_has_none() {
+        let (rows, some) = (1 << 16, query(1 << 16, true));
+        let few = ProofShape {
+            variables: rows,
+            log_domain: 16,
+            matrices: [matrix(rows, 3 * rows), matrix(rows, rows)],
+            h: query(rows - 1, false),
+            l: query(rows - 328, false),
+            a: some,
+            b_g1: some,
+            b_g2: some,
+            ..porep()
+        };
+        let plain = ProofPlan::new(&few, device(16 * GIB)).unwrap();
+        let scratch = multiples_scratch_bytes(132);
+        let enough = plain.num_bytes().max(plain.loading_bytes() + scratch);
+        for memory in [plain.num_bytes(), enough, enough + 1000, enough + (1 << 20), 2 * enough] {
+            let (plan, _) = fastest(&few, memory);
+            assert_eq!(plan.streamed_bytes(), 0);
+        }
+        assert!(fastest(&few, 2 * enough).1 > 0);
     }
 
     #[test]
