@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench gpu-test gpu-bench docs fuzz deps
+.PHONY: help demo test package lint bench gpu-test gpu-bench docs fuzz deps
 
 # Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 60
@@ -21,9 +21,16 @@ demo: ## prove real Sapling circuits through the daemon and verify the proofs wi
 
 test: ## run all tests
 	@scripts/install-deps build
-	@if scripts/install-deps test; then cargo test; else \
-		echo "SKIPPED: the test that needs snarkjs, which is not to be had here" >&2; \
-		cargo test -- --skip snarkjs_command; fi
+	@skip=(); \
+	if ! scripts/install-deps test; then \
+		echo "SKIPPED: the test that needs snarkjs, which is not to be had here" >&2; skip+=(--skip snarkjs_command); fi; \
+	if ! scripts/install-deps box; then \
+		echo "SKIPPED: the test of the package, which needs root and Debian's systemd" >&2; \
+		skip+=(--skip the_package_lives); fi; \
+	cargo test -- "$${skip[@]}"
+
+package: ## the Debian package, with the kernels for all devices; under target/packages
+	@scripts/package
 
 lint: ## formatting, clippy on every feature set, documentation links
 	@scripts/install-deps build lint
@@ -70,4 +77,4 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 			-max_total_time=$(FUZZ_SECONDS) -max_len=2097152 || exit 1; done
 
 deps: ## install what all of the above need
-	@scripts/install-deps build test lint
+	@scripts/install-deps build test box lint

@@ -41,10 +41,21 @@ fn main() -> ExitCode {
     match start(config, source) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cuzk-daemon: {error:#}");
+            eprintln!("cuzk-daemon: {}", in_words(&error));
             ExitCode::from(exit_code(&error))
         }
     }
+}
+
+/// The error with its causes, but for those that it quotes itself.
+fn in_words(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        match (text.is_empty(), text.contains(&cause)) {
+            (true, _) => cause,
+            (_, true) => text,
+            _ => format!("{text}: {cause}"),
+        }
+    })
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {

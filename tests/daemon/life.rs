@@ -339,6 +339,7 @@ fn a_bad_configuration_does_not_start() {
         assert_eq!(output.status.code(), Some(78), "{needle}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(needle), "{said} lacks {needle}");
+        assert!(said.matches("os error").count() < 2, "{said}");
     }
 }
 
