@@ -25,11 +25,11 @@ test: ## run all tests
 	if ! scripts/install-deps test; then \
 		echo "SKIPPED: the test that needs snarkjs, which is not to be had here" >&2; skip+=(--skip snarkjs_command); fi; \
 	if ! scripts/install-deps box; then \
-		echo "SKIPPED: the test of the package, which needs root and Debian's systemd" >&2; \
-		skip+=(--skip the_package_lives); fi; \
+		echo "SKIPPED: the tests of the packages, which need root and Debian's systemd and rpm" >&2; \
+		skip+=(--skip lives_under_systemd); fi; \
 	cargo test -- "$${skip[@]}"
 
-package: ## the Debian package, with the kernels for all devices; under target/packages
+package: ## the packages for Debian and RPM, with the kernels for all devices; under target/packages
 	@scripts/package
 
 lint: ## formatting, clippy on every feature set, documentation links

@@ -1,11 +1,33 @@
-//! The package, installed under a real systemd in a box that is thrown away: what `drive.sh` expects of it. Needs root
-//! and Debian's systemd, and fails without; `make test` leaves it out, loudly, where they are not to be had.
+//! The packages, installed under a real systemd in a box that is thrown away: what `drive.sh` expects of them. Needs
+//! root and Debian's systemd and rpm, and fails without; `make test` leaves it out, loudly, where they are not to be had.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    sync::LazyLock,
 };
+use tempfile::TempDir;
+
+/// What the box is shown: both packages, a key with a witness, and what drives them.
+static SHOWN: LazyLock<TempDir> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let shown = tempfile::tempdir().unwrap();
+    // Of the programs that were built with this test.
+    let built = Path::new(env!("CARGO_BIN_EXE_cuzk")).parent().unwrap();
+    let mut package = Command::new(root.join("scripts/package"));
+    let made = output(package.arg("--binaries").arg(built).arg("--out").arg(shown.path()));
+    assert!(made.status.success(), "{}", text(&made));
+    for path in String::from_utf8(made.stdout).unwrap().lines().map(Path::new) {
+        fs::rename(path, shown.path().join("cuzk").with_extension(path.extension().unwrap())).unwrap();
+    }
+    let fixtures = root.join("tests/fixtures/circom");
+    for path in ["merkle.zkey", "merkle.wtns"].map(|name| fixtures.join(name)) {
+        fs::copy(&path, shown.path().join(path.file_name().unwrap())).unwrap();
+    }
+    fs::copy(root.join("tests/packages/drive.sh"), shown.path().join("drive.sh")).unwrap();
+    shown
+});
 
 fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
@@ -16,35 +38,22 @@ fn text(output: &Output) -> String {
     both.join("\n")
 }
 
-#[test]
-fn the_package_lives_under_systemd() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let directory = tempfile::tempdir().unwrap();
-    // The programs that were built with this test.
-    let built = Path::new(env!("CARGO_BIN_EXE_cuzk")).parent().unwrap();
-    let package = output(
-        Command::new(root.join("scripts/package"))
-            .arg("--binaries")
-            .arg(built)
-            .arg("--out")
-            .arg(directory.path()),
-    );
-    assert!(package.status.success(), "{}", text(&package));
-    let made = String::from_utf8(package.stdout).unwrap();
-    fs::rename(made.trim_end(), directory.path().join("cuzk.deb")).unwrap();
-    for file in ["merkle.zkey", "merkle.wtns"] {
-        fs::copy(root.join("tests/fixtures/circom").join(file), directory.path().join(file)).unwrap();
-    }
-    fs::copy(root.join("tests/packages/drive.sh"), directory.path().join("drive.sh")).unwrap();
-
-    let mut bind = directory.path().as_os_str().to_owned();
+fn drive(kind: &str) {
+    let mut bind = SHOWN.path().as_os_str().to_owned();
     bind.push(":/mnt/test");
-    let driven = output(
-        Command::new(root.join("tests/packages/systemd-box"))
-            .args(["run", "--timeout", "300", "--ro-bind"])
-            .arg(bind)
-            .args(["--", "/mnt/test/drive.sh"]),
-    );
+    let mut the_box = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/systemd-box"));
+    the_box.args(["run", "--timeout", "300", "--ro-bind"]).arg(bind);
+    let driven = output(the_box.args(["--", "/mnt/test/drive.sh", kind]));
     let report = text(&driven);
     assert!(driven.status.success() && report.contains("all as expected"), "{}\n{report}", driven.status);
+}
+
+#[test]
+fn the_debian_package_lives_under_systemd() {
+    drive("deb");
+}
+
+#[test]
+fn the_rpm_lives_under_systemd() {
+    drive("rpm");
 }
