@@ -2,7 +2,7 @@
 //!
 //! Layers, each importing only from those above it in this list: `files` (written whole, opened if regular), `algebra`
 //! (field, curves, transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover,
-//! verifier), `gpu` (the same prover on a device), `formats` (other tools' files), `catalog` (circuits
+//! verifier), `gpu` (the same prover on a device), `formats` (other tools' files), `units` ("16GiB"), `catalog` (circuits
 //! by name), `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
 #[cfg(feature = "prover")]
 pub mod algebra;
@@ -27,6 +27,8 @@ pub mod proto;
 pub mod r1cs;
 #[cfg(feature = "client")]
 pub mod shm;
+#[cfg(any(feature = "cli", feature = "daemon"))]
+pub mod units;
 
 /// What this build is: its version, and the commit it was built from where that is known.
 pub const BUILD_ID: &str = env!("CUZK_BUILD_ID");

@@ -159,17 +159,22 @@ impl Material {
         Ok(material)
     }
 
-    /// Bytes of the key file that stay mapped.
+    /// As [`key_bytes`].
     pub fn key_bytes(&self) -> u64 {
-        match &self.key.h {
-            PointStore::Mapped { map, .. } => map.len() as u64,
-            PointStore::Owned(_) => 0,
-        }
+        key_bytes(&self.key)
     }
 
     fn open_zkey(path: &Path) -> Result<Self, MaterialError> {
         let (key, circuit) = formats::zkey::open(path)?;
         Ok(Self { circuit, key })
+    }
+}
+
+/// Bytes of a key's file that stay mapped.
+pub fn key_bytes(key: &ProvingKey) -> u64 {
+    match &key.h {
+        PointStore::Mapped { map, .. } => map.len() as u64,
+        PointStore::Owned(_) => 0,
     }
 }
 

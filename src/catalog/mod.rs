@@ -4,4 +4,4 @@ pub mod definition;
 pub mod material;
 
 pub use definition::{CircuitDefinition, DefinitionError, check_name};
-pub use material::{FileKind, Material, MaterialError, open_circuit};
+pub use material::{FileKind, Material, MaterialError, key_bytes, open_circuit};

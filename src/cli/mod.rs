@@ -11,6 +11,7 @@ pub mod failure;
 pub mod files;
 pub mod generate;
 pub mod output;
+pub mod plan;
 pub mod prove;
 pub mod setup;
 pub mod status;
@@ -41,6 +42,7 @@ enum Verb {
     Verify(verify::Verify),
     Circuits(circuits::Circuits),
     Circuit(circuit::CircuitArgs),
+    Plan(plan::Plan),
     Setup(setup::Setup),
     Status(status::StatusArgs),
     Cancel(cancel::Cancel),
@@ -61,6 +63,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Verify(verb) => verify::run(verb, output),
         Verb::Circuits(_) => circuits::run(&cli.socket, output),
         Verb::Circuit(verb) => circuit::run(verb, output),
+        Verb::Plan(verb) => plan::run(verb, output),
         Verb::Setup(verb) => setup::run(verb, output),
         Verb::Status(_) => status::run(&cli.socket, output),
         Verb::Cancel(verb) => cancel::run(verb, &cli.socket, output),

@@ -4,7 +4,7 @@
 //!
 //! A loaded circuit also sets aside *headroom*: the working memory that proving it takes. Provers draw their
 //! working memory from there, so that witnesses can never fill the memory that it takes to prove them.
-use super::units::about_bytes;
+use crate::units::about_bytes;
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,

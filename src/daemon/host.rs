@@ -1,6 +1,6 @@
 //! How much memory this host lets the daemon have: MemTotal, and the limits of the daemon's control
 //! group and of every group above it (cgroup v2), of which the tightest counts.
-use super::units::{about_bytes, show_bytes};
+use crate::units::{about_bytes, show_bytes};
 use std::{
     fs, io,
     path::{Component, Path, PathBuf},

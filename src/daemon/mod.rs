@@ -17,7 +17,6 @@ pub mod server;
 pub mod service;
 mod session;
 mod slow;
-pub mod units;
 pub mod users;
 pub mod witness;
 pub mod worker;

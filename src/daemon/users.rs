@@ -1,8 +1,8 @@
 //! What each user (uid) holds, against its limits. A [`Charge`] is a value that moves with the thing it counts
 //! and is released by its drop.
 use super::config::Limits;
-use super::units::{about_bytes, show_bytes};
 use crate::proto::{ErrorCode, ProtocolError};
+use crate::units::{about_bytes, show_bytes};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

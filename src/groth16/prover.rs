@@ -35,10 +35,30 @@ pub enum ProveError {
     Key(#[from] KeyError),
 }
 
+/// What a multi-exponentiation takes at most for each point of a tile, for its buckets, and for each thread.
+/// Ample: what a proof takes beyond it, no budget knows.
+const TILE_POINTS: u64 = (1 << 17) + (1 << 12);
+const BYTES_PER_POINT: u64 = 640;
+const BUCKET_BYTES_PER_POINT: u64 = 400;
+const MAX_BUCKET_BYTES: u64 = 100 << 20;
+const BYTES_PER_THREAD: u64 = 1 << 20;
+
 /// The prover that runs on this machine's cores, within the current rayon pool.
 pub struct CpuProver;
 
 impl CpuProver {
+    /// Bytes that a proof with so many threads takes beside the circuit and the key: z, and a, b, c on the domain, 32
+    /// bytes a value; and what the transforms' roots or, later, the multi-exponentiations take.
+    pub fn working_bytes(circuit: &Circuit, key: &ProvingKey, threads: usize) -> u64 {
+        let variables = circuit.num_variables() as u64;
+        let domain = key.domain(circuit).map_or(0, |domain| domain.size() as u64);
+        let points = variables.max(domain);
+        let values = 32 * (variables + 3 * domain);
+        let tile = BYTES_PER_POINT * points.min(TILE_POINTS);
+        let buckets = (BUCKET_BYTES_PER_POINT * points).min(MAX_BUCKET_BYTES);
+        values + (16 * domain).max(tile + buckets) + BYTES_PER_THREAD * threads as u64
+    }
+
     /// Proves that `z` = (1, public inputs, auxiliary) satisfies the circuit.
     ///
     /// `on_stage` is told when each stage begins (progress); spans go into `timeline`. Beside key,

@@ -180,3 +180,58 @@ fn add_writes_nothing_for_what_is_not_good() {
     add("a/b", &["merkle.zkey"]).failed(2, "usage");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
 }
+
+#[test]
+fn plan_tells_every_piece() {
+    let run = line("plan merkle.zkey --vram 8GiB --memory 1GiB --json").ended(0).json();
+    let (host, device) = (&run["host"], &run["device"]);
+    let sum = |part: &serde_json::Value, wanted: &dyn Fn(&str) -> bool| -> u64 {
+        let pieces = part["pieces"].as_array().unwrap().iter();
+        let pieces = pieces.filter(|piece| wanted(piece["tier"].as_str().unwrap()));
+        pieces.map(|piece| piece["bytes"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(host["bytes"], sum(host, &|_| true));
+    let key = fs::metadata(fixtures().join("merkle.zkey")).unwrap().len();
+    assert_eq!(sum(host, &|tier| tier == "mapped"), key);
+    // 1, two public inputs, 1679 auxiliary values.
+    assert_eq!(sum(host, &|tier| tier == "leased"), 32 * 1682);
+    assert_eq!(device["resident_bytes"], sum(device, &|tier| tier == "resident"));
+    assert_eq!((&device["streamed_bytes"], &device["memory"]), (&0.into(), &(8u64 << 30).into()));
+    assert!(device["bytes"].as_u64() > device["resident_bytes"].as_u64());
+
+    // In little memory, the key comes anew for each proof.
+    let little = line("plan merkle.zkey --vram 17MiB --json").ended(0).json();
+    assert_eq!(little["device"]["streamed_bytes"], sum(&little["device"], &|tier| tier == "streamed"));
+    assert!(little["device"]["streamed_bytes"].as_u64() > Some(0));
+    assert!(little["device"]["bytes"].as_u64() <= Some(17 << 20));
+
+    // With the daemon's names, and for the CPU.
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().display();
+    line(&format!("circuit add merkle --key merkle.zkey --dir {dir}")).ended(0);
+    let named = line(&format!("plan merkle --dir {dir} --threads 2 --json")).ended(0).json();
+    assert_eq!(named["device"], serde_json::Value::Null);
+    let more = line(&format!("plan merkle --dir {dir} --threads 3 --json")).ended(0).json();
+    assert_eq!(more["host"]["bytes"].as_u64().unwrap() - named["host"]["bytes"].as_u64().unwrap(), 1 << 20);
+    let text = line("plan merkle.r1cs --key merkle.zkey --vram 8GiB").ended(0).stdout;
+    for part in ["proving key", "points of h", "roots of unity", "resident", "transient", "MiB"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn plan_refuses_what_does_not_fit_with_the_figures() {
+    let device = line("plan merkle.zkey --vram 10MiB --json").failed(1, "memory");
+    assert!(device.contains("circuit merkle.zkey") && device.contains("the device has 10485760"), "{device}");
+    let host = line("plan merkle.zkey --memory 1MiB --json").failed(1, "memory");
+    assert!(host.contains("bytes of host memory") && host.contains("1048576"), "{host}");
+    for (arguments, status, code) in [
+        ("plan merkle.r1cs --json", 2, "usage"),
+        ("plan merkle.zkey --vram 16 --json", 2, "usage"),
+        ("plan merkle.zkey --vram 1GiB --multiprocessors 0 --json", 2, "usage"),
+        ("plan nothing --json", 6, "file"),
+        ("plan ../nothing --json", 6, "file"),
+    ] {
+        line(arguments).failed(status, code);
+    }
+}

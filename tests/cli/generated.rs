@@ -18,6 +18,7 @@ fn every_verb_has_a_manual_page() {
         "cuzk-circuit-add",
         "cuzk-circuit-show",
         "cuzk-circuit-check",
+        "cuzk-plan",
         "cuzk-setup",
         "cuzk-status",
         "cuzk-cancel",
@@ -35,14 +36,15 @@ fn every_verb_has_a_manual_page() {
         assert!(daemon.contains(word), "{word}: {daemon}");
     }
     let pages = std::fs::read_dir(&man).unwrap().count();
-    assert_eq!(pages, 12, "hidden verbs have no page");
+    assert_eq!(pages, 13, "hidden verbs have no page");
 }
 
 #[test]
 fn completions_know_every_verb() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = line(&format!("generate completions {shell}")).ended(0).stdout;
-        for word in ["prove", "verify", "circuits", "circuit", "setup", "status", "cancel", "witness"] {
+        for word in ["prove", "verify", "circuits", "circuit", "plan", "setup", "status", "cancel", "witness"]
+        {
             assert!(script.contains(word), "{shell} lacks {word}");
         }
     }

@@ -198,7 +198,7 @@ async fn the_device_s_memory_is_capped_and_what_cannot_fit_is_refused_by_the_fig
         let (definition, _) = large.write(builder.dir(), "large");
         let daemon = builder.circuit("large", &definition).start();
         let mut peer = Peer::greet(&daemon.socket()).await;
-        let bytes = cuzk::daemon::units::parse_bytes(memory).unwrap();
+        let bytes = cuzk::units::parse_bytes(memory).unwrap();
         assert_eq!(device(&mut peer).await.memory, bytes);
         assert_on_device(&prove_chain(&mut peer, b"key").await.unwrap().backend);
         let circuits = peer.status().await.circuits;

@@ -4,7 +4,12 @@ mod check;
 mod show;
 
 use super::{Failure, Output, failure::Outcome};
-use crate::{formats::validated::validate_key, groth16::ProvingKey, r1cs::Circuit};
+use crate::{
+    catalog::{CircuitDefinition, FileKind, Material, open_circuit},
+    formats::validated::validate_key,
+    groth16::ProvingKey,
+    r1cs::Circuit,
+};
 use clap::{Args, Subcommand};
 use std::path::Path;
 
@@ -32,6 +37,18 @@ pub fn run(args: &CircuitArgs, output: Output) -> Outcome {
         CircuitVerb::Show(verb) => show::run(verb, output),
         CircuitVerb::Check(verb) => check::run(verb, output),
     }
+}
+
+/// A circuit from a file of its own, from a key that holds it or from a definition; with the key, where there is one.
+pub(super) fn open(file: &Path, key: Option<&Path>) -> Result<(Circuit, Option<ProvingKey>), Failure> {
+    let material = match (is_definition(file), key) {
+        (true, _) => Material::from_definition(&CircuitDefinition::read(file)?)?,
+        (false, Some(key)) => Material::open(key, Some(file))?,
+        (false, None) if FileKind::of(file)? == FileKind::Zkey => Material::open(file, None)?,
+        (false, None) => return Ok((open_circuit(file)?, None)),
+    };
+    let Material { circuit, key } = material;
+    Ok((circuit, Some(key)))
 }
 
 fn is_definition(path: &Path) -> bool {

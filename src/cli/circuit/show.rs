@@ -1,8 +1,7 @@
 //! `cuzk circuit show`: what a circuit and its key consist of.
-use super::{Output, counts, is_definition};
+use super::{Output, counts, open};
 use crate::{
     algebra::{Curve, PointStore},
-    catalog::{CircuitDefinition, FileKind, Material, open_circuit},
     cli::{
         Exit,
         failure::Outcome,
@@ -31,24 +30,7 @@ pub struct Show {
 /// # Errors
 /// Files that cannot be used or do not belong together.
 pub fn run(verb: &Show, output: Output) -> Outcome {
-    let (circuit, key) = if is_definition(&verb.file) {
-        let definition = CircuitDefinition::read(&verb.file)?;
-        let Material { circuit, key } = Material::from_definition(&definition)?;
-        (circuit, Some(key))
-    } else {
-        let key = match (&verb.key, FileKind::of(&verb.file)?) {
-            (Some(key), _) => Some((key, Some(verb.file.as_path()))),
-            (None, FileKind::Zkey) => Some((&verb.file, None)),
-            (None, _) => None,
-        };
-        match key {
-            Some((key, circuit)) => {
-                let Material { circuit, key } = Material::open(key, circuit)?;
-                (circuit, Some(key))
-            }
-            None => (open_circuit(&verb.file)?, None),
-        }
-    };
+    let (circuit, key) = open(&verb.file, verb.key.as_deref())?;
     let document = json!({
         "file": verb.file,
         "circuit": describe(&circuit),

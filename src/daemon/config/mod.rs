@@ -4,7 +4,7 @@
 mod prover;
 mod settings;
 
-use super::units::show_bytes;
+use crate::units::show_bytes;
 pub use prover::{DeviceName, Devices, Prover, Proving};
 pub use settings::Takes;
 use settings::{SETTINGS, Setting};

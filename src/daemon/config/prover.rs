@@ -1,6 +1,6 @@
 //! Settings of what proves: devices, the CPU, or whatever there is.
 use super::settings::{found, quote, text, wanted};
-use crate::daemon::units::{parse_bytes, show_bytes};
+use crate::units::{parse_bytes, show_bytes};
 use toml::de::DeValue;
 
 /// What is to prove.

@@ -1,6 +1,6 @@
 //! The table of settings: for each key how its value is read, shown and kept, and when a change takes effect.
 use super::{Config, Memory, prover};
-use crate::daemon::units::{parse_bytes, parse_duration, show_bytes, show_duration};
+use crate::units::{parse_bytes, parse_duration, show_bytes, show_duration};
 use std::{path::PathBuf, str::FromStr, time::Duration};
 use toml::de::DeValue;
 

@@ -4,7 +4,6 @@ use crate::algebra::Canonical;
 use crate::daemon::{
     backend::{Backend, BackendError, Claim, DeviceUse, ProofRequest},
     pages::HeldPages,
-    units::about_bytes,
     witness::{MappedPages, ReadError, Witness},
 };
 use crate::gpu::{
@@ -12,11 +11,13 @@ use crate::gpu::{
     device::DeviceInfo,
     msm_plan::MsmDevice,
     prover::{
-        ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LoadPlan, ProofJob, Upload,
+        ContentIds, DeviceError, DeviceProver, KnownAnswer, KnownAnswerError, LOADING_BYTES, LoadPlan,
+        ProofJob, STAGING_BYTES, Upload,
     },
 };
 use crate::groth16::{Proof, ProvingKey};
 use crate::r1cs::Circuit;
+use crate::units::about_bytes;
 use std::{
     any::Any,
     collections::HashMap,
@@ -26,11 +27,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-
-/// Bytes of a witness that are on their way at a time where the device cannot copy it by itself.
-const STAGING: usize = 4 << 20;
-/// Host memory for what is made while a circuit is loaded: the roots of unity and the list of long rows.
-const LOADING: u64 = 64 << 20;
 
 /// A device's memory, to be used by one backend.
 pub struct Arena {
@@ -87,7 +83,7 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         known: &KnownAnswer,
     ) -> Result<Self, KnownAnswerError> {
         let Arena { memory, owner } = arena;
-        let mut staging = vec![0; STAGING].into_boxed_slice();
+        let mut staging = vec![0; STAGING_BYTES].into_boxed_slice();
         let address = NonNull::from(&mut *staging).cast();
         // SAFETY: the memory stays where it is as long as the lock, which is dropped before it. Not locked, it
         // serves as well, only slower.
@@ -207,7 +203,7 @@ impl<Q: PageLocks + Send + Sync> Backend for DeviceBackend<Q> {
 
     /// The worker looks for the constraint that a bad witness does not satisfy: 32 bytes a value.
     fn working_bytes(&self, circuit: &Circuit, _key: &ProvingKey) -> u64 {
-        32 * circuit.num_variables() as u64 + STAGING as u64 + LOADING
+        32 * circuit.num_variables() as u64 + STAGING_BYTES as u64 + LOADING_BYTES
     }
 
     fn device_use(&self) -> Option<DeviceUse> {

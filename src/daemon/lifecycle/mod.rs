@@ -14,12 +14,12 @@ use super::registry::{LoadSettings, Progress, Registry};
 use super::scheduler::{Scheduler, Stalled};
 use super::server;
 use super::service::Service;
-use super::units::about_bytes;
 use super::users::Users;
 use super::worker::Worker;
 use crate::catalog::DefinitionError;
 use crate::groth16::ProvingKey;
 use crate::r1cs::Circuit;
+use crate::units::about_bytes;
 use notify::{Event, Notify};
 use std::{
     io,

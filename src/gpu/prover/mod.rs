@@ -19,3 +19,8 @@ pub use prove::{DeviceError, ProofJob, Upload};
 pub use resident::{ContentIds, DeviceProver};
 pub use shape::{MatrixShape, ProofShape, QueryShape, ShapeError};
 pub use tables::Tables;
+
+/// Host memory for a witness on its way where the device cannot copy it by itself.
+pub const STAGING_BYTES: usize = 4 << 20;
+/// Host memory for what is made while a circuit is loaded: the roots of unity and the list of long rows.
+pub const LOADING_BYTES: u64 = 64 << 20;
