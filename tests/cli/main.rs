@@ -8,6 +8,7 @@ mod circuits;
 mod generated;
 mod proofs;
 mod service;
+mod specification;
 mod support;
 mod tour;
 mod witnesses;
