@@ -8,6 +8,7 @@ use crate::{
     },
     groth16::{CpuProver, ProvingKey},
     r1cs::Circuit,
+    shm::LeasedBuffer,
     units::{UnitError, about_bytes, parse_bytes},
 };
 use clap::Args;
@@ -70,10 +71,13 @@ fn host(verb: &Plan, circuit: &Circuit, key: &ProvingKey) -> Result<Value, Failu
             CpuProver::working_bytes(circuit, key, verb.threads.map_or_else(processors, usize::from))
         }
     };
+    let lease = LeasedBuffer::max_size(z).ok_or_else(|| {
+        Failure::new(Exit::No, "memory", format_args!("circuit {}: no lease has {z} bytes", verb.circuit))
+    })?;
     let pieces = [
         ("proving key", key_bytes(key), "mapped"),
         ("circuit", circuit.num_bytes(), "resident"),
-        ("witness", z, "leased"),
+        ("witness, in whole pages", lease, "leased"),
         ("working memory of a proof", working, "transient"),
     ];
     let bytes = pieces.iter().fold(0u64, |sum, (_, bytes, _)| sum.saturating_add(*bytes));
