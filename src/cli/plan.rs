@@ -3,6 +3,7 @@ use super::{Exit, Failure, Output, circuit::open, failure::Outcome};
 use crate::{
     catalog::{check_name, definition, key_bytes},
     gpu::{
+        GpuError,
         msm_plan::MsmDevice,
         prover::{DeviceError, LOADING_BYTES, LoadPlan, ProofPlan, Residence, STAGING_BYTES},
     },
@@ -96,11 +97,16 @@ fn host(verb: &Plan, circuit: &Circuit, key: &ProvingKey) -> Result<Value, Failu
 fn device(verb: &Plan, memory: u64, circuit: &Circuit, key: &ProvingKey) -> Result<Value, Failure> {
     let device = MsmDevice { memory, multiprocessors: verb.multiprocessors };
     let planned = LoadPlan::new(circuit, key, device).and_then(|plan| plan.fastest(device));
-    let planned = planned.map_err(|error| match error {
-        DeviceError::Gpu(error) => {
-            Failure::new(Exit::No, "memory", format_args!("circuit {}: {error}", verb.circuit))
+    let planned = planned.map_err(|error| {
+        let message = format_args!("circuit {}: {error}", verb.circuit);
+        match &error {
+            DeviceError::Gpu(GpuError::OutOfMemory { .. }) => Failure::new(Exit::No, "memory", message),
+            // No device can take so much of anything, or the key is another circuit's.
+            DeviceError::Gpu(GpuError::TooLarge { .. }) | DeviceError::Key(_) => {
+                Failure::new(Exit::No, "mismatch", message)
+            }
+            _ => Failure::internal(message),
         }
-        other => Failure::internal(other),
     })?;
     let plan: &ProofPlan = planned.plan();
     let tier = |residence| match residence {
