@@ -70,6 +70,8 @@ is "$(systemctl is-active cuzk.service)" active
 is "$(ps -o user= -p "$(show MainPID)")" cuzk
 show StatusText | grep -q ready
 
+systemd-analyze security --threshold=20 cuzk.service >/dev/null
+
 step "the socket is for the group"
 useradd --groups cuzk prover
 useradd outsider
@@ -108,7 +110,7 @@ prove
 
 step "started with it, the daemon ends with 78 and is not started again"
 systemctl restart cuzk.service && false
-until_true test "$(systemctl is-active cuzk.service || true)" = failed
+until_true systemctl -q is-failed cuzk.service
 is "$(show ExecMainStatus)" 78
 sleep 2
 is "$(systemctl is-active cuzk.service || true)" failed
@@ -164,6 +166,8 @@ fails test -e /usr/bin/cuzk-daemon
 test -e /etc/cuzk/circuits/merkle.toml
 if [ "$kind" = deb ]; then
     grep -q '# mine' /etc/cuzk/cuzk.toml
+    # Nothing dangles.
+    test ! -e /etc/systemd/system/cuzk.service.d
     step "purged: the operator's own files stay"
     dpkg -P cuzk >/dev/null
     test ! -e /etc/cuzk/cuzk.toml
