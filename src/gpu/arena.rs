@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The arena of a device.
 pub struct Arena {
     memory: DeviceMemory,
-    ledger: Mutex<Ledger<Event>>,
+    ledger: Mutex<Ledger<Arc<Event>>>,
 }
 
 impl Arena {
@@ -31,7 +31,7 @@ impl Arena {
     pub fn claim(self: &Arc<Self>, slot: Slot, stream: &Arc<Stream>) -> Result<Region, GpuError> {
         let waits = {
             let mut ledger = self.ledger();
-            ledger.sweep(Event::is_over);
+            ledger.sweep(|event| event.is_over());
             ledger.claim(slot)?
         };
         let region = Region { arena: self.clone(), slot, streams: vec![stream.clone()] };
@@ -54,7 +54,7 @@ impl Arena {
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger<Event>> {
+    fn ledger(&self) -> MutexGuard<'_, Ledger<Arc<Event>>> {
         // The ledger's operations do not panic half-way.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let ends: Result<Vec<Event>, GpuError> = self.streams.iter().map(|stream| stream.record()).collect();
+        let ends: Result<Vec<_>, GpuError> =
+            self.streams.iter().map(|stream| stream.record().map(Arc::new)).collect();
         // A stream that takes no event has lost its device: then the region stays claimed for good.
         if let Ok(ends) = ends {
             self.arena.ledger().release(self.slot, ends);

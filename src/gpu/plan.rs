@@ -108,7 +108,7 @@ pub struct Ledger<E> {
     peak: u64,
 }
 
-impl<E> Ledger<E> {
+impl<E: Clone> Ledger<E> {
     /// Of an arena of this many bytes.
     pub fn new(capacity: u64) -> Self {
         Self { capacity, live: Vec::new(), ending: Vec::new(), peak: 0 }
@@ -123,14 +123,18 @@ impl<E> Ledger<E> {
         if let Some(found) = self.live.iter().find(|s| s.overlaps(&slot)) {
             return Err(GpuError::Overlap { found: found.name.into(), wanted: slot.name.into() });
         }
-        // Where only a part is claimed, the claimant waits for the whole.
-        let (waits, rest) =
-            std::mem::take(&mut self.ending).into_iter().partition(|(s, _)| s.overlaps(&slot));
-        self.ending = rest;
-        let waits: Vec<(Slot, Vec<E>)> = waits;
+        // Where only a part is claimed, the claimant waits for the whole, and so does whoever claims the rest.
+        let mut waits = Vec::new();
+        self.ending.retain(|(ended, ends)| {
+            if !ended.overlaps(&slot) {
+                return true;
+            }
+            waits.extend(ends.iter().cloned());
+            ended.offset < slot.offset || slot.end() < ended.end()
+        });
         self.live.push(slot);
         self.peak = self.peak.max(slot.end());
-        Ok(waits.into_iter().flat_map(|(_, ends)| ends).collect())
+        Ok(waits)
     }
 
     /// Releases `slot`, whose uses end with `ends`.
@@ -197,10 +201,17 @@ mod tests {
         ledger.release(a, vec![7]);
         assert_eq!(ledger.claim(c).unwrap(), [7]);
         assert_eq!(ledger.peak(), plan.peak());
-        // Once over, a use keeps nobody waiting.
+        // Once over, uses keep nobody waiting.
         ledger.release(c, vec![8]);
-        ledger.sweep(|&end| end == 8);
+        ledger.sweep(|end| [7, 8].contains(end));
         assert_eq!(ledger.claim(a).unwrap(), Vec::<u32>::new());
+        // Whoever claims the rest of a use's bytes waits for it too, also after another has claimed a part.
+        let rest = Slot { name: "rest", offset: 256, bytes: 256 };
+        let mut ledger = Ledger::new(plan.peak());
+        ledger.claim(a).unwrap();
+        ledger.release(a, vec![9]);
+        assert_eq!(ledger.claim(c).unwrap(), [9]);
+        assert_eq!(ledger.claim(rest).unwrap(), [9]);
         let small = Ledger::<u32>::new(256).claim(a).unwrap_err();
         assert_eq!(small, GpuError::OutOfMemory { what: "a".into(), found: 256, wanted: 512 });
     }
