@@ -106,9 +106,15 @@ pub fn choose(
     if config.backend == Proving::Cpu {
         return cpu("prover.backend is \"cpu\"".into(), Vec::new());
     }
+    let unusable = |reasons: String, quarantined| match config.cpu_fallback {
+        true => cpu(format!("prover.cpu_fallback is true and no device can be used: {reasons}"), quarantined),
+        false => Err(NoProver::NoneUsable(reasons)),
+    };
     let found = match find() {
         Ok(found) if !found.is_empty() => found,
         other => {
+            // A driver that fails, unlike one that is not there, hides devices.
+            let hidden = !matches!(other, Ok(_) | Err(GpuError::NoDriver | GpuError::NotBuilt));
             let reason = other.err().map_or("the NVIDIA driver has no device".into(), |e| e.to_string());
             return match (config.backend, &config.devices) {
                 (Proving::Cuda, _) => {
@@ -117,6 +123,7 @@ pub fn choose(
                 (_, Devices::Named(_)) => {
                     Err(NoProver::NoDevice { wanted: "prover.devices names devices", reason })
                 }
+                _ if hidden => unusable(reason, Vec::new()),
                 _ => cpu(reason, Vec::new()),
             };
         }
@@ -138,12 +145,7 @@ pub fn choose(
         return Ok(Provers { backends, quarantined });
     }
     let reasons: Vec<_> = quarantined.iter().map(|it| format!("{}: {}", it.device, it.why)).collect();
-    let reasons = reasons.join("; ");
-    if config.cpu_fallback {
-        cpu(format!("prover.cpu_fallback is true and no device can be used: {reasons}"), quarantined)
-    } else {
-        Err(NoProver::NoneUsable(reasons))
-    }
+    unusable(reasons.join("; "), quarantined)
 }
 
 /// Opens devices side by side: each takes a second or so.
@@ -271,6 +273,32 @@ mod tests {
             |_| panic!("nor opens them"),
         );
         assert_eq!(told(&cpu.unwrap()).0, ["prover.backend is \"cpu\""]);
+    }
+
+    #[test]
+    fn a_driver_that_fails_is_no_reason_to_prove_on_the_cpu_unasked() {
+        let old = || GpuError::DriverTooOld { found: "11.8".into(), wanted: "13.0".into() };
+        let mismatch = || GpuError::Driver {
+            call: "result::init()",
+            name: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".into(),
+            code: 803,
+            meaning: "driver and library differ".into(),
+            file: "driver.rs",
+            line: 1,
+        };
+        for error in [old(), mismatch()] {
+            let needle = error.to_string();
+            let none = config(Proving::Auto, Devices::All, false);
+            let refusal = choose(&none, 1, || Err(error.clone()), open).err().expect("a refusal").to_string();
+            assert!(
+                refusal.contains("prover.cpu_fallback is false") && refusal.contains(&needle),
+                "{refusal}"
+            );
+            let fallback = config(Proving::Auto, Devices::All, true);
+            let provers = choose(&fallback, 1, || Err(error), open).unwrap();
+            let why = provers.backends[0].why();
+            assert!(why.contains("cpu_fallback is true") && why.contains(&needle), "{why}");
+        }
     }
 
     #[test]
