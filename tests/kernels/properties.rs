@@ -333,6 +333,15 @@ fn circuit(row_lengths: &[(usize, usize)], variables: usize, distinct: u64) -> C
     builder.finish().unwrap()
 }
 
+/// The same matrix with ends of rows in eight bytes, as from 2^32 entries on.
+fn with_wide_offsets(backend: &impl Backend, matrix: &Matrix, narrow: &DeviceMatrix) -> DeviceMatrix {
+    assert_eq!(matrix.offset_bytes().len(), 4 * (matrix.rows() + 1));
+    let (ends, _) = matrix.offset_bytes().as_chunks::<4>();
+    let ends: Vec<_> =
+        ends.iter().flat_map(|end| u64::from(u32::from_ne_bytes(*end)).to_ne_bytes()).collect();
+    DeviceMatrix { offsets: backend.upload(&ends), ..*narrow }
+}
+
 fn upload_matrix(backend: &impl Backend, matrix: &Matrix) -> DeviceMatrix {
     let long = LongRows::of(matrix).unwrap();
     DeviceMatrix {
@@ -365,6 +374,10 @@ pub fn evaluations(backend: &impl Backend) {
     ] {
         let circuit = circuit(&lengths, variables, distinct);
         let matrices = [upload_matrix(backend, circuit.a()), upload_matrix(backend, circuit.b())];
+        let wide = [
+            with_wide_offsets(backend, circuit.a(), &matrices[0]),
+            with_wide_offsets(backend, circuit.b(), &matrices[1]),
+        ];
         let coefficients = backend.upload(circuit.coefficients());
         let size = circuit.num_rows().next_power_of_two() * 2;
         for (kind, z) in vectors(variables) {
@@ -373,10 +386,15 @@ pub fn evaluations(backend: &impl Backend) {
             // SAFETY: slices of the backend, holding the circuit.
             unsafe { spmv::evaluate(backend, [&matrices[0], &matrices[1]], coefficients, on_device, out) }
                 .unwrap();
-            for (matrix, out) in [circuit.a(), circuit.b()].into_iter().zip(out) {
+            let wide_out = [backend.alloc(size), backend.alloc(size)];
+            // SAFETY: as above.
+            unsafe { spmv::evaluate(backend, [&wide[0], &wide[1]], coefficients, on_device, wide_out) }
+                .unwrap();
+            for ((matrix, out), wide) in [circuit.a(), circuit.b()].into_iter().zip(out).zip(wide_out) {
                 let mut wanted = vec![Canonical::ZERO; size];
                 matrix.evaluate(circuit.coefficients(), &z, &mut wanted, &CancelToken::new()).unwrap();
                 assert!(backend.read(out) == wanted, "{name}, z {kind}");
+                assert!(backend.read(wide) == wanted, "{name}, z {kind}, wide ends of rows");
             }
         }
     }
