@@ -1,29 +1,34 @@
-//! Generates the protocol's Rust code from `schema/cuzk.capnp` (needs the `capnp` compiler, Debian's
+//! Generates Rust code from the schemas in `schema/` (needs the `capnp` compiler, Debian's
 //! package capnproto), compiles the CUDA kernels (feature `cuda`), and fixes the build id.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=schema/cuzk.capnp");
-    if std::env::var_os("CARGO_FEATURE_CLIENT").is_some() {
-        let compiled = capnpc::CompilerCommand::new()
-            .default_parent_module(vec!["proto".into()])
-            .src_prefix("schema")
-            .file("schema/cuzk.capnp")
-            .run();
-        if let Err(error) = compiled {
-            println!(
-                "cargo:error=compiling schema/cuzk.capnp (is `capnp`, package capnproto, installed?): {error}"
-            );
-        }
-    }
+    compile_schema("schema/cuzk.capnp", "CARGO_FEATURE_CLIENT", &["proto"]);
+    compile_schema("schema/store.capnp", "CARGO_FEATURE_DAEMON", &["daemon", "store"]);
     if std::env::var_os("CARGO_FEATURE_CUDA").is_some()
         && let Err(error) = cuda::compile()
     {
         println!("cargo:error=compiling the CUDA kernels: {error}");
     }
     println!("cargo:rustc-env=CUZK_BUILD_ID={}", build_id());
+}
+
+/// Generates the code of a schema for the module that includes it, where its feature is on.
+fn compile_schema(file: &str, feature: &str, parent: &[&str]) {
+    println!("cargo:rerun-if-changed={file}");
+    if std::env::var_os(feature).is_none() {
+        return;
+    }
+    let compiled = capnpc::CompilerCommand::new()
+        .default_parent_module(parent.iter().map(|&module| module.into()).collect())
+        .src_prefix("schema")
+        .file(file)
+        .run();
+    if let Err(error) = compiled {
+        println!("cargo:error=compiling {file} (is `capnp`, package capnproto, installed?): {error}");
+    }
 }
 
 /// `VERSION`, then `+COMMIT` when built from a git checkout, then `.modified` where tracked files

@@ -6,7 +6,12 @@ use cuzk::daemon::{
     config::{Config, ConfigSource, Memory},
     devices::{self, NoProver, Provers},
     host::HostFiles,
-    lifecycle::{self, RunError, Setup, StartError, listener, logging, notify::ServiceManager, signals},
+    lifecycle::{
+        self, RunError, Setup, StartError,
+        listener::{self, Inherited},
+        logging, notify, signals,
+    },
+    store::{Handover, ServiceManager},
 };
 use std::{os::fd::OwnedFd, process::ExitCode};
 use tokio_seqpacket::UnixSeqpacketListener;
@@ -97,7 +102,8 @@ fn start(config: Config, source: ConfigSource) -> anyhow::Result<()> {
     let set_log_level = logging::start(config.log).context("logging cannot be started")?;
     keep_secrets()?;
     allow_descriptors()?;
-    let (socket, guard) = match inherited {
+    let Inherited { socket, stored } = inherited;
+    let (socket, guard) = match socket {
         Some(socket) => (socket, None),
         None => {
             let (socket, guard) = listener::bound(&config.socket, config.socket_mode)?;
@@ -112,7 +118,9 @@ fn start(config: Config, source: ConfigSource) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the runtime cannot be started")?;
-    let result = runtime.block_on(serve(socket, config, source, provers, Box::new(set_log_level)));
+    let manager = ServiceManager::from_environment().context("NOTIFY_SOCKET names no service manager")?;
+    let store = Handover { manager, entries: stored };
+    let result = runtime.block_on(serve(socket, config, source, provers, store, Box::new(set_log_level)));
     // A worker or a loading thread that does not end must not keep the process.
     runtime.shutdown_background();
     drop(guard);
@@ -124,14 +132,15 @@ async fn serve(
     config: Config,
     source: ConfigSource,
     provers: Provers,
+    store: Handover,
     set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
 ) -> anyhow::Result<()> {
     let listener = UnixSeqpacketListener::try_from(socket).context("the socket cannot be listened at")?;
     let controls = signals::controls().context("signals cannot be handled")?;
     let watchdog = sd_notify::watchdog_enabled();
-    let notify = Box::new(ServiceManager);
+    let notify = Box::new(notify::ServiceManager);
     let Provers { backends, quarantined } = provers;
-    let setup = Setup { config, source, backends, quarantined, notify, watchdog, set_log_level };
+    let setup = Setup { config, source, backends, quarantined, notify, watchdog, store, set_log_level };
     Ok(lifecycle::run(listener, setup, controls).await?)
 }
 

@@ -20,8 +20,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`Client`] connects again by itself when the daemon restarts; a [`Job`] then submits again what the
-//! daemon no longer has, from memory that is still mapped here.
+//! A [`Client`] connects again by itself when the daemon restarts, and a [`Job`] goes on there; what the
+//! daemon no longer has it submits again, from memory that is still mapped here.
 pub mod blocking;
 mod connection;
 mod error;
@@ -130,13 +130,14 @@ impl Client {
         accepted_or_unknown(self.call(RequestBody::Find(key.clone())).await)
     }
 
-    /// Waits for a job's result, over restarts of the daemon if need be.
+    /// Waits for a job's result, over restarts of the daemon if need be. It fails with [`ErrorCode::JobLost`] where
+    /// a restart has lost the job: a [`Job`] then submits it again by itself.
     pub async fn await_job(&self, job: JobId) -> Result<JobResult, ClientError> {
         let mut outage = Outage::new(self.inner.retry);
         loop {
             let attempt = async { Watch::open(self.connection().await?, job, false).await?.result().await };
             match attempt.await {
-                Err(error) if error.lost_connection() => outage.wait(error).await?,
+                Err(error) if error.wants_reconnection() => outage.wait(error).await?,
                 result => return result,
             }
         }

@@ -19,6 +19,8 @@ pub struct Lease {
     buffer: LeasedBuffer,
     in_use: AtomicBool,
     given_back: AtomicBool,
+    /// The memory is also in the store, from where another process may read it.
+    stored: AtomicBool,
     /// Held, so that the circuit cannot make room for others while a witness is made for it.
     _circuit: Arc<dyn Any + Send + Sync>,
     _reservation: Reservation,
@@ -38,17 +40,37 @@ impl Lease {
         reservation: Reservation,
         charge: Charge,
     ) -> io::Result<Arc<Self>> {
-        let buffer = LeasedBuffer::create(length)?;
-        Ok(Arc::new(Self {
+        Ok(Self::of(LeasedBuffer::create(length)?, id, circuit, reservation, charge))
+    }
+
+    /// The memory of a lease that an earlier process has left. It is no connection's, and so has no name.
+    pub fn restored(
+        buffer: LeasedBuffer,
+        circuit: Arc<dyn Any + Send + Sync>,
+        reservation: Reservation,
+        charge: Charge,
+    ) -> Arc<Self> {
+        Self::of(buffer, 0, circuit, reservation, charge)
+    }
+
+    fn of(
+        buffer: LeasedBuffer,
+        id: u64,
+        circuit: Arc<dyn Any + Send + Sync>,
+        reservation: Reservation,
+        charge: Charge,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             id,
             pages: PageLock::default(),
             buffer,
             in_use: AtomicBool::new(false),
             given_back: AtomicBool::new(false),
+            stored: AtomicBool::new(false),
             _circuit: circuit,
             _reservation: reservation,
             _charge: charge,
-        }))
+        })
     }
 
     /// Names the lease on its connection.
@@ -86,6 +108,7 @@ impl Drop for Lease {
         // Pages that are locked are not freed.
         self.pages.release();
         if self.given_back.load(Ordering::Acquire)
+            && !self.stored.load(Ordering::Acquire)
             && let Err(error) = self.buffer.reclaim()
         {
             tracing::warn!("the memory of lease {} is freed when its holder unmaps it: {error}", self.id);
@@ -110,18 +133,30 @@ impl LeaseUse {
         &self.lease.pages
     }
 
-    /// Frees the lease now. What is left may be the last hold on the memory, whose drop takes a while.
+    /// The witness is in the store: its memory is not freed before the use is [released](Self::release).
+    pub fn set_stored(&self) {
+        self.lease.stored.store(true, Ordering::Release);
+    }
+
+    /// Frees the lease now: nobody needs the witness any more. What is left may be the last hold on the memory, whose drop takes a while.
     pub fn release(&mut self) {
         if !self.released {
-            self.released = true;
-            self.lease.in_use.store(false, Ordering::Release);
+            self.lease.stored.store(false, Ordering::Release);
+            self.end();
         }
+    }
+
+    fn end(&mut self) {
+        self.released = true;
+        self.lease.in_use.store(false, Ordering::Release);
     }
 }
 
 impl Drop for LeaseUse {
     fn drop(&mut self) {
-        self.release();
+        if !self.released {
+            self.end();
+        }
     }
 }
 

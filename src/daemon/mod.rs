@@ -17,6 +17,7 @@ pub mod server;
 pub mod service;
 mod session;
 mod slow;
+pub mod store;
 pub mod users;
 pub mod witness;
 pub mod worker;

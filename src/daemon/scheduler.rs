@@ -1,17 +1,19 @@
 //! Between those who submit and those who prove: the job table behind one lock, with workers that wait
 //! for its next partition. It also knows when the daemon is draining, and whether its workers are alive.
-use super::jobs::{Arrival, JobTable, Known, Outcome, Release, Task as JobTask, View};
+use super::jobs::{Arrival, Begun, JobTable, Known, Outcome, Release, Task as JobTask, View};
 use super::registry::LoadedCircuit;
 use super::slow::drop_slowly;
+use super::store::{Admitted, Record, StoredWitness, Story};
 use super::users::{Charge, Countable, Users};
 use super::witness::Witness;
 use crate::algebra::CancelToken;
 use crate::groth16::Stage;
 use crate::proto::{
-    Accepted, Counters, ErrorCode, IdempotencyKey, JobId, JobStatus, MAX_INLINE_INPUT_BYTES, PartitionState,
-    ProtocolError, Submit,
+    Accepted, Counters, ErrorCode, IdempotencyKey, InstanceId, JobId, JobStatus, MAX_INLINE_INPUT_BYTES,
+    PartitionProof, PartitionState, ProtocolError, Submit,
 };
 use std::{
+    io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -95,6 +97,7 @@ struct Inner {
     /// The first device that was lost, and how.
     lost: watch::Sender<Option<String>>,
     users: Users,
+    instance: InstanceId,
 }
 
 struct State {
@@ -104,7 +107,7 @@ struct State {
 
 /// Bytes that a partition's proof takes while it waits for its owner: the proof, the spans of two attempts,
 /// and the inputs, which are left out where they do not fit a packet.
-fn proof_bytes(inputs: usize) -> u64 {
+pub(super) fn proof_bytes(inputs: usize) -> u64 {
     const PROOF_AND_SPANS: u64 = 4096;
     let inputs = 32 * inputs as u64;
     PROOF_AND_SPANS + if inputs <= MAX_INLINE_INPUT_BYTES as u64 { inputs } else { 0 }
@@ -131,7 +134,25 @@ impl Scheduler {
             running: watch::Sender::new(0),
             lost: watch::Sender::new(None),
             users,
+            instance: InstanceId::generate(),
         }))
+    }
+
+    /// This start of the daemon.
+    pub fn instance(&self) -> InstanceId {
+        self.0.instance
+    }
+
+    /// What is said of a job that is not there: one from before this start may have been lost.
+    fn or_lost(&self, job: JobId, error: ProtocolError) -> ProtocolError {
+        if error.code != ErrorCode::UnknownJob || !job.is_before(self.0.instance) {
+            return error;
+        }
+        let message = format!(
+            "job {job} is from before the daemon's start, and there is no such job of this user any more: submit it \
+             again, if it has not been acknowledged and has not expired"
+        );
+        ProtocolError::new(ErrorCode::JobLost, message)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -196,15 +217,99 @@ impl Scheduler {
         &self,
         arrival: Arrival<'_, Arc<LoadedCircuit>, Witness>,
     ) -> Result<Accepted, ProtocolError> {
-        let (uid, inputs) = (arrival.uid, arrival.circuit.circuit.num_inputs());
-        let what = Countable::Job(proof_bytes(inputs) * u64::from(arrival.submit.partitions));
-        let charge = || -> Result<Charge, ProtocolError> { Ok(self.0.users.charge(uid, what)?) };
+        let charge = self.job_charge(&arrival);
         let accepted = self.with(|state| {
             self.check_open()?;
             state.jobs.admit(arrival, charge, Instant::now())
         })?;
         self.0.wake.notify_one();
         Ok(accepted)
+    }
+
+    /// What a job takes of its owner's limits, once it is known that it is a new one.
+    fn job_charge<'a>(
+        &'a self,
+        arrival: &Arrival<'_, Arc<LoadedCircuit>, Witness>,
+    ) -> impl FnOnce() -> Result<Charge, ProtocolError> + use<'a> {
+        let (uid, inputs) = (arrival.uid, arrival.circuit.circuit.num_inputs());
+        let what = Countable::Job(proof_bytes(inputs) * u64::from(arrival.submit.partitions));
+        move || Ok(self.0.users.charge(uid, what)?)
+    }
+
+    /// Makes a place for a partition whose witness goes into the store first: see [`JobTable::begin`].
+    ///
+    /// # Errors
+    /// As [`JobTable::begin`], and `Draining`.
+    pub fn begin(
+        &self,
+        arrival: &Arrival<'_, Arc<LoadedCircuit>, Witness>,
+        record: impl FnOnce(Admitted) -> io::Result<Record>,
+    ) -> Result<Begun, ProtocolError> {
+        let charge = self.job_charge(arrival);
+        self.with(|state| {
+            self.check_open()?;
+            state.jobs.begin(arrival, charge, record, Instant::now())
+        })
+    }
+
+    /// Queues a partition that has a place: see [`JobTable::confirm`].
+    ///
+    /// # Errors
+    /// As [`JobTable::confirm`].
+    pub fn confirm(
+        &self,
+        job: JobId,
+        partition: u32,
+        circuit: Arc<LoadedCircuit>,
+        witness: Witness,
+        stored: Option<StoredWitness>,
+    ) -> Result<Accepted, ProtocolError> {
+        let accepted =
+            self.with(|state| state.jobs.confirm(job, partition, circuit, witness, stored, Instant::now()))?;
+        self.0.wake.notify_one();
+        Ok(accepted)
+    }
+
+    /// Gives up a partition's place: see [`JobTable::withdraw`].
+    pub fn withdraw(&self, job: JobId, partition: u32) {
+        self.with(|state| state.jobs.withdraw(job, partition, Instant::now()));
+    }
+
+    /// Takes over a job that an earlier process has left: see [`JobTable::restore`].
+    ///
+    /// # Errors
+    /// The record, where the job is here already.
+    pub fn restore(
+        &self,
+        story: Story,
+        record: Record,
+        suspects: Vec<u32>,
+        charge: Charge,
+        times: (Instant, Instant),
+    ) -> Result<(), Record> {
+        self.lock().jobs.restore(story, record, suspects, charge, times)
+    }
+
+    /// Ends a job whose partition cannot be proved as it was left: see [`JobTable::fail`].
+    pub fn fail(&self, job: JobId, partition: u32, failure: ProtocolError) {
+        if let Some(ended) = self.with(|state| state.jobs.fail(job, partition, failure, Instant::now())) {
+            ended.log();
+        }
+    }
+
+    /// Whether the job is forgotten.
+    pub fn is_gone(&self, job: JobId) -> bool {
+        !self.lock().jobs.has(job)
+    }
+
+    /// Jobs that have not ended, and results that wait for their owner.
+    pub fn count(&self) -> (usize, usize) {
+        self.lock().jobs.count()
+    }
+
+    /// Notes that a partition is proved, before its witness is dropped: see [`JobTable::note_proved`].
+    pub fn note_proved(&self, job: JobId, partition: u32, proof: &PartitionProof, backend: &str) {
+        self.lock().jobs.note_proved(job, partition, proof, backend);
     }
 
     /// The next partition for a worker; waits for one. None: the daemon is draining, the worker may end.
@@ -234,6 +339,8 @@ impl Scheduler {
             state.workers[worker].doing = Doing::Idle(false);
             state.jobs.complete(job, partition, outcome, backend, Instant::now())
         });
+        // Others may have waited for this one to end alone, or to be alone themselves.
+        self.0.wake.notify_all();
         self.0.running.send_modify(|n| *n -= 1);
         if let Some(ended) = ended {
             ended.log();
@@ -279,9 +386,10 @@ impl Scheduler {
     /// Cancels a job: see [`JobTable::cancel`].
     ///
     /// # Errors
-    /// `UnknownJob`.
+    /// `UnknownJob`, `JobLost`.
     pub fn cancel(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
-        if let Some(ended) = self.with(|state| state.jobs.cancel(uid, job, Instant::now()))? {
+        let cancelled = self.with(|state| state.jobs.cancel(uid, job, Instant::now()));
+        if let Some(ended) = cancelled.map_err(|e| self.or_lost(job, e))? {
             ended.log();
         }
         Ok(())
@@ -290,9 +398,9 @@ impl Scheduler {
     /// Forgets a job that has ended: see [`JobTable::acknowledge`].
     ///
     /// # Errors
-    /// `UnknownJob`, `Busy`.
+    /// `UnknownJob`, `JobLost`, `Busy`.
     pub fn acknowledge(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
-        self.with(|state| state.jobs.acknowledge(uid, job))
+        self.with(|state| state.jobs.acknowledge(uid, job)).map_err(|e| self.or_lost(job, e))
     }
 
     /// The job that an idempotency key names.
@@ -306,17 +414,17 @@ impl Scheduler {
     /// A channel that tells of every change of a job.
     ///
     /// # Errors
-    /// `UnknownJob`.
+    /// `UnknownJob`, `JobLost`.
     pub fn watch(&self, uid: u32, job: JobId) -> Result<watch::Receiver<()>, ProtocolError> {
-        self.lock().jobs.watch(uid, job)
+        self.lock().jobs.watch(uid, job).map_err(|e| self.or_lost(job, e))
     }
 
     /// A job as it is now.
     ///
     /// # Errors
-    /// `UnknownJob`; `Draining` where this daemon will not bring it to an end any more.
+    /// `UnknownJob`, `JobLost`; `Draining` where this daemon will not bring it to an end any more.
     pub fn view(&self, uid: u32, job: JobId) -> Result<View, ProtocolError> {
-        let view = self.lock().jobs.view(uid, job)?;
+        let view = self.lock().jobs.view(uid, job).map_err(|e| self.or_lost(job, e))?;
         let goes_on = |(state, _): &(PartitionState, _)| {
             matches!(state, PartitionState::Running | PartitionState::Proved)
         };
@@ -361,7 +469,9 @@ impl Scheduler {
     /// Tells what runs to stop.
     pub fn stop(&self) {
         self.enter(Phase::Stopped);
-        for worker in &self.lock().workers {
+        let mut state = self.lock();
+        state.jobs.note_stop();
+        for worker in &state.workers {
             if let Doing::Busy(token, _) = &worker.doing {
                 token.cancel();
             }

@@ -3,6 +3,7 @@ use super::backend::{Backend, DeviceUse, Quarantined};
 use super::budget::Budget;
 use super::registry::Registry;
 use super::scheduler::{Phase, Scheduler};
+use super::store::Keeper;
 use super::users::Users;
 use crate::proto::{BackendState, BackendStatus, DaemonState, InstanceId, MemoryStatus, Status};
 use std::{
@@ -12,6 +13,7 @@ use std::{
     },
     time::Instant,
 };
+use tokio::sync::watch;
 
 /// A turn that is taken in the order of asking.
 #[derive(Default)]
@@ -68,6 +70,10 @@ pub struct Service {
     pub quarantined: Vec<Quarantined>,
     /// This start of the daemon.
     pub instance: InstanceId,
+    /// Keeps jobs for the next process, where there is a service manager.
+    pub keeper: Option<Keeper>,
+    /// Whether what the process before has left is taken up.
+    restored: watch::Sender<bool>,
     started: Instant,
     ready: AtomicBool,
     message: Mutex<String>,
@@ -83,6 +89,7 @@ impl Service {
         backends: Vec<Arc<dyn Backend>>,
         quarantined: Vec<Quarantined>,
     ) -> Self {
+        let instance = scheduler.instance();
         Self {
             registry,
             scheduler,
@@ -91,11 +98,35 @@ impl Service {
             turn: Turn::default(),
             backends,
             quarantined,
-            instance: InstanceId::generate(),
+            instance,
+            keeper: None,
+            restored: watch::Sender::new(true),
             started: Instant::now(),
             ready: AtomicBool::new(false),
             message: Mutex::default(),
         }
+    }
+
+    /// Jobs are kept from now on by `keeper`; what was left is not taken up before [`Self::set_restored`].
+    pub fn set_keeper(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
+        self.restored.send_replace(false);
+    }
+
+    /// What the process before has left is taken up: new requests may have memory.
+    pub fn set_restored(&self) {
+        self.restored.send_replace(true);
+    }
+
+    /// Whether what the process before has left is taken up.
+    pub fn is_restored(&self) -> bool {
+        *self.restored.borrow()
+    }
+
+    /// Waits until it is.
+    pub async fn restored(&self) {
+        // The sender lives as long as this service.
+        let _ = self.restored.subscribe().wait_for(|restored| *restored).await;
     }
 
     /// The circuits that are loaded at the start are hot, or are known to be bad.

@@ -156,6 +156,13 @@ impl Counts {
     }
 }
 
+impl State {
+    fn add(&mut self, uid: u32, what: Countable) {
+        self.all.add(what);
+        self.users.entry(uid).or_default().add(what);
+    }
+}
+
 impl Users {
     /// Nobody holds anything yet.
     pub fn new(limits: Limits) -> Self {
@@ -188,7 +195,7 @@ impl Users {
     /// [`QuotaError`] names the limit that it would pass.
     pub fn charge(&self, uid: u32, what: Countable) -> Result<Charge, QuotaError> {
         let mut state = self.lock();
-        let State { limits, all, users } = &mut *state;
+        let State { limits, all, users } = &*state;
         let held = users.get(&uid).copied().unwrap_or_default();
         let user = |things, key, found, limit| match found < limit {
             true => Ok(()),
@@ -231,9 +238,21 @@ impl Users {
                 }
             }
         }
-        all.add(what);
-        users.entry(uid).or_default().add(what);
+        state.add(uid, what);
         Ok(Charge { users: self.clone(), uid, what })
+    }
+
+    /// Counts what an earlier process has admitted, whatever the limits are now.
+    pub fn charge_anyway(&self, uid: u32, what: Countable) -> Charge {
+        self.lock().add(uid, what);
+        Charge { users: self.clone(), uid, what }
+    }
+}
+
+impl Charge {
+    /// What is counted.
+    pub fn what(&self) -> Countable {
+        self.what
     }
 }
 

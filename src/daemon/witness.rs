@@ -1,11 +1,21 @@
 //! A partition's witness: in memory that its submitter shares, and once more, when its turn comes, in
 //! private memory. Shared memory is untrusted at every read; private memory is wiped after its use.
-use super::{budget::Reservation, lease::LeaseUse, pages::PageLock, users::Charge};
+use super::{
+    budget::Reservation,
+    lease::LeaseUse,
+    pages::PageLock,
+    store::{StoredWitness, names},
+    users::Charge,
+};
 use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::r1cs::{Circuit, WitnessBytes, WitnessEncoding, WitnessError, decode_into};
 use crate::shm::{MappedWitness, Sharing};
-use std::{io, ptr::NonNull};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+};
 use zeroize::Zeroize;
 
 /// A submitted witness. Dropping it gives the memory back to whom it belongs.
@@ -99,6 +109,27 @@ impl Witness {
             Memory::Own { mapped, pages, .. } => (mapped.base(), mapped.length(), pages),
         };
         Some(MappedPages { base, bytes: usize::try_from(bytes).ok()?, lock })
+    }
+
+    /// What a record says of it once it is in the store, and its memfd to be stored.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn for_store(&self) -> io::Result<(StoredWitness, OwnedFd)> {
+        let (memfd, offset, leased) = match &self.memory {
+            Memory::Lease(lease) => (lease.buffer().memfd(), 0, true),
+            Memory::Own { mapped, .. } => (mapped.memfd(), mapped.offset(), false),
+        };
+        let name = names::of_witness(memfd.as_fd())?;
+        let stored = StoredWitness { name, leased, offset, length: self.length, encoding: self.encoding };
+        Ok((stored, memfd.try_clone_to_owned()?))
+    }
+
+    /// It is in the store: dropped without a [release](Self::release), its memory stays as it is.
+    pub fn set_stored(&self) {
+        if let Memory::Lease(lease) = &self.memory {
+            lease.set_stored();
+        }
     }
 
     /// Frees the lease, if it is in one, for the next witness; the memory itself goes with the drop.

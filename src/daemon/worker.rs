@@ -5,7 +5,7 @@ use super::backend::{Backend, BackendError, Claim, ProofRequest};
 use super::budget::Budget;
 use super::jobs::Outcome;
 use super::registry::{LoadedCircuit, describe};
-use super::scheduler::{Scheduler, Task};
+use super::scheduler::{Phase, Scheduler, Task};
 use super::witness::{PrivateWitness, ReadError, Witness};
 use crate::algebra::{CancelToken, Cancelled, Canonical};
 use crate::gpu::prover::DeviceError;
@@ -102,7 +102,14 @@ impl Worker {
             }
             Err(panic) => Outcome::Failed(internal(format!("the prover panicked: {}", describe(&*panic)))),
         };
-        let Task { job, partition, circuit, witness, .. } = task;
+        let Task { job, partition, circuit, mut witness, .. } = task;
+        if let Outcome::Proved(proof) = &outcome {
+            // The proof outlives this process before the witness is given up.
+            self.scheduler.note_proved(job, partition, proof, self.backend.name());
+        }
+        if self.scheduler.phase() != Phase::Stopped {
+            witness.release();
+        }
         // The lease is free before anybody can learn that the partition has ended.
         drop((witness, circuit));
         self.scheduler.complete(self.index, job, partition, outcome, self.backend.name());

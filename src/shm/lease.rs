@@ -5,7 +5,10 @@ use super::{
     memfd,
     sealed::{Refusal, file_kind},
 };
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::{
+    fcntl::{FallocateFlags, fallocate},
+    sys::statfs::{HUGETLBFS_MAGIC, fstatfs},
+};
 use std::{
     fs::File,
     io,
@@ -53,6 +56,28 @@ impl LeasedBuffer {
         // Mapping a file of huge pages reserves them all: it fails here, or they are there to the end.
         let mapping =
             Mapping::new(&file, 0, usize::try_from(size).map_err(|_| too_large())?, Access::SharedRead)?;
+        Ok(Self { file, mapping, length, pages })
+    }
+
+    /// The buffer of a lease of `length` bytes that an earlier process has made, by its memfd: its size must be
+    /// fixed, and enough. All of it is mapped: it is to be charged first.
+    pub fn restore(memfd: OwnedFd, length: u64) -> Result<Self, Refusal> {
+        let kind = file_kind(&memfd)?;
+        if let Some(missing) = kind.seals.missing_of(Seals::FIXED_SIZE) {
+            return Err(Refusal::SealMissing { missing });
+        }
+        let file = File::from(memfd);
+        let found = file.metadata()?.len();
+        if found < length || length == 0 {
+            return Err(Refusal::Short { found, wanted: length.max(1) });
+        }
+        let pages = match fstatfs(&file)?.filesystem_type() {
+            HUGETLBFS_MAGIC => PageSize::Huge,
+            _ => PageSize::Base,
+        };
+        let size =
+            usize::try_from(found).map_err(|_| Refusal::Oversized { found, wanted: usize::MAX as u64 })?;
+        let mapping = Mapping::new(&file, 0, size, Access::SharedRead)?;
         Ok(Self { file, mapping, length, pages })
     }
 

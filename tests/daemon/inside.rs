@@ -179,6 +179,7 @@ impl Inside {
             quarantined: Vec::new(),
             notify: Box::new(notes.clone()),
             watchdog,
+            store: Default::default(),
             set_log_level: Box::new(|_| {}),
         };
         let listener = UnixSeqpacketListener::bind(at("socket")).unwrap();

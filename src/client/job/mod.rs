@@ -409,7 +409,7 @@ impl Job {
             self.spare.clear();
             self.may_be_known = true;
         }
-        let unknown = error.code() == Some(ErrorCode::UnknownJob);
+        let unknown = matches!(error.code(), Some(ErrorCode::UnknownJob | ErrorCode::JobLost));
         if unknown && self.id.is_some() {
             self.forget();
             let reason = "the daemon no longer knows the job".into();

@@ -1,7 +1,8 @@
 //! One job: its partitions, each in one of six states, and the verdict that ends it.
 use super::{Discarded, Ended, Release, Task, Verdict};
 use crate::algebra::CancelToken;
-use crate::daemon::users::Charge;
+use crate::daemon::store::{Admitted, Record, Story};
+use crate::daemon::users::{Charge, Countable};
 use crate::proto::{
     Accepted, ContentId, ErrorCode, IdempotencyKey, JobId, JobResult, JobStatus, PartitionProof,
     PartitionState, PartitionStatus, Priority, ProtocolError, Submit,
@@ -12,6 +13,10 @@ use tokio::sync::watch;
 /// One partition.
 pub(super) enum Partition<W> {
     Missing,
+    /// On its way into the store: its submitter has not been answered.
+    Arriving,
+    /// In the store, from where it is still to be taken: its circuit or memory is waited for.
+    Stored,
     /// The witness, and when it came.
     Queued(Box<(W, Instant)>),
     Running(CancelToken, &'static str),
@@ -25,7 +30,7 @@ impl<W> Partition<W> {
     pub(super) fn state(&self) -> PartitionState {
         match self {
             Self::Missing => PartitionState::Missing,
-            Self::Queued(_) => PartitionState::Queued,
+            Self::Arriving | Self::Stored | Self::Queued(_) => PartitionState::Queued,
             Self::Running(..) => PartitionState::Running,
             Self::Proved(_) => PartitionState::Proved,
             Self::Failed => PartitionState::Failed,
@@ -46,17 +51,21 @@ pub(super) struct Job<C, W> {
     pub(super) priority: Priority,
     circuit_name: String,
     pub(super) circuit_id: ContentId,
-    key_id: ContentId,
+    pub(super) key_id: ContentId,
     /// Kept until no partition needs it any more.
     pub(super) circuit: Option<C>,
     pub(super) partitions: Vec<Partition<W>>,
     pub(super) verdict: Option<Verdict>,
     /// Backends that have proved partitions.
     backends: Vec<String>,
+    /// Partitions that ran when the daemon died, more than once.
+    suspects: Vec<u32>,
+    /// What of it outlives the process, where there is a store.
+    pub(super) record: Option<Record>,
     created: Instant,
     pub(super) touched: Instant,
     pub(super) changed: watch::Sender<()>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl<C: Clone, W: Release> Job<C, W> {
@@ -80,11 +89,75 @@ impl<C: Clone, W: Release> Job<C, W> {
             partitions: (0..submit.partitions).map(|_| Partition::Missing).collect(),
             verdict: None,
             backends: Vec::new(),
+            suspects: Vec::new(),
+            record: None,
             created: now,
             touched: now,
             changed: watch::Sender::new(()),
-            _charge: charge,
+            charge,
         }
+    }
+
+    /// The job of which an earlier process has left this record. Its circuit is not loaded yet.
+    pub(super) fn restored(
+        story: Story,
+        record: Record,
+        suspects: Vec<u32>,
+        charge: Charge,
+        (created, touched): (Instant, Instant),
+    ) -> Self {
+        let Story { admitted, partitions, backends, build, failure, .. } = story;
+        let partitions = partitions.into_iter().map(|past| match (past.proof, past.witness) {
+            (Some(proof), _) => Partition::Proved(Some(proof)),
+            (None, Some(_)) => Partition::Stored,
+            (None, None) if failure.is_some() => Partition::Cancelled,
+            (None, None) => Partition::Missing,
+        });
+        let mut job = Self {
+            id: admitted.job,
+            uid: admitted.uid,
+            key: admitted.key,
+            priority: admitted.priority,
+            circuit_name: admitted.circuit,
+            circuit_id: admitted.circuit_id,
+            key_id: admitted.key_id,
+            circuit: None,
+            partitions: partitions.collect(),
+            verdict: None,
+            backends,
+            suspects,
+            record: Some(record),
+            created,
+            touched,
+            changed: watch::Sender::new(()),
+            charge,
+        };
+        match failure {
+            Some(failure) => job.verdict = Some(Err(failure)),
+            None => job.conclude(&build),
+        }
+        job
+    }
+
+    /// The job as a record tells it.
+    pub(super) fn admitted(&self) -> Admitted {
+        Admitted {
+            job: self.id,
+            uid: self.uid,
+            key: self.key.clone(),
+            circuit: self.circuit_name.clone(),
+            circuit_id: self.circuit_id,
+            key_id: self.key_id,
+            partitions: self.partitions.len() as u32,
+            priority: self.priority,
+            build: crate::BUILD_ID.to_owned(),
+            result_bytes: if let Countable::Job(bytes) = self.charge.what() { bytes } else { 0 },
+        }
+    }
+
+    /// Whether a partition is to be proved while nothing else is.
+    pub(super) fn is_suspect(&self, partition: u32) -> bool {
+        self.suspects.contains(&partition)
     }
 
     /// Whether a request with this job's key repeats what the first one said.
@@ -124,7 +197,17 @@ impl<C: Clone, W: Release> Job<C, W> {
 
     /// Whether a partition waits or runs.
     pub(super) fn is_active(&self) -> bool {
-        self.partitions.iter().any(|p| matches!(p, Partition::Queued(_) | Partition::Running(..)))
+        self.partitions.iter().any(|p| {
+            matches!(
+                p,
+                Partition::Arriving | Partition::Stored | Partition::Queued(_) | Partition::Running(..)
+            )
+        })
+    }
+
+    /// Whether nothing of it has ever come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.verdict.is_none() && self.partitions.iter().all(|p| matches!(p, Partition::Missing))
     }
 
     /// Makes a queued partition a running one.
@@ -138,6 +221,9 @@ impl<C: Clone, W: Release> Job<C, W> {
             return None;
         };
         let (witness, submitted) = *queued;
+        if let Some(record) = &mut self.record {
+            record.began(partition);
+        }
         self.touch(now);
         Some(Task { job: self.id, partition, uid: self.uid, circuit, witness, submitted, cancel })
     }
@@ -155,6 +241,11 @@ impl<C: Clone, W: Release> Job<C, W> {
         if !self.backends.iter().any(|b| b == backend) {
             self.backends.push(backend.to_owned());
         }
+        self.conclude(crate::BUILD_ID);
+    }
+
+    /// Makes the verdict once every partition is proved, the last one by this build.
+    fn conclude(&mut self, build: &str) {
         if !self.partitions.iter().all(|p| matches!(p, Partition::Proved(_))) {
             return;
         }
@@ -168,15 +259,18 @@ impl<C: Clone, W: Release> Job<C, W> {
             circuit: self.circuit_name.clone(),
             circuit_id: self.circuit_id,
             key_id: self.key_id,
-            build: crate::BUILD_ID.to_owned(),
+            build: build.to_owned(),
             backend: self.backends.join(", "),
             proofs,
         })));
     }
 
     /// Ends the job: drops what is queued, stops what runs. Returns how many partitions it dropped.
-    pub(super) fn end(&mut self, verdict: Verdict, discarded: &mut Discarded<C, W>) -> u64 {
-        self.verdict = Some(verdict);
+    pub(super) fn end(&mut self, failure: ProtocolError, discarded: &mut Discarded<C, W>) -> u64 {
+        if let Some(record) = &mut self.record {
+            record.failed(&failure);
+        }
+        self.verdict = Some(Err(failure));
         let mut dropped = 0;
         for partition in &mut self.partitions {
             match partition {
@@ -187,6 +281,11 @@ impl<C: Clone, W: Release> Job<C, W> {
                         discarded.1.push(witness);
                         dropped += 1;
                     }
+                }
+                // Whoever brings its witness is told, and drops it.
+                Partition::Arriving | Partition::Stored => {
+                    *partition = Partition::Cancelled;
+                    dropped += 1;
                 }
                 Partition::Running(cancel, _) => cancel.cancel(),
                 Partition::Proved(proof) => drop(proof.take()),

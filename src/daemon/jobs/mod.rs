@@ -9,6 +9,7 @@
 mod job;
 
 use super::queue::Queue;
+use super::store::{Admitted, Record, StoredWitness, Story};
 use super::users::Charge;
 use crate::algebra::CancelToken;
 use crate::proto::{
@@ -17,7 +18,9 @@ use crate::proto::{
 };
 use job::{Job, Partition};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
+    io,
+    os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,10 +33,33 @@ pub type Verdict = Result<Arc<JobResult>, ProtocolError>;
 pub enum Known<C> {
     /// Its job is new.
     Nothing,
-    /// Its job is there and misses it; the witness must be for this circuit.
-    Job(C),
+    /// Its job is there and misses it; the witness must be for this circuit (None: not loaded since the
+    /// daemon's start).
+    Job(Option<C>),
+    /// It is on its way into the store; the channel tells when it is there, or is not to be.
+    Arriving(watch::Receiver<()>),
     /// It has been submitted before.
     Partition(Accepted),
+}
+
+/// A place in a job for a partition whose witness is on its way into the store.
+pub struct Place {
+    /// The job.
+    pub job: JobId,
+    /// Index of the partition.
+    pub partition: u32,
+    /// The name of the job's journal, and the journal, to be stored beside the witness.
+    pub journal: (String, OwnedFd),
+}
+
+/// What came of beginning with a partition.
+pub enum Begun {
+    /// It has a place, until it is confirmed or withdrawn.
+    Place(Place),
+    /// It is on its way already.
+    Arriving(watch::Receiver<()>),
+    /// It has been submitted before.
+    Known(Accepted),
 }
 
 /// A partition with its witness.
@@ -140,8 +166,19 @@ pub struct JobTable<C, W> {
     jobs: HashMap<JobId, Job<C, W>>,
     keys: HashMap<(u32, IdempotencyKey), JobId>,
     queue: Queue<(JobId, u32)>,
+    /// Partitions that are proved while nothing else is, before all others: the daemon died over them more than once.
+    suspects: VecDeque<(JobId, u32)>,
+    /// Whether one of them runs.
+    isolated: bool,
+    running: usize,
     counters: Counters,
     discarded: Discarded<C, W>,
+}
+
+/// Why a witness that was checked against one circuit is none for a job.
+pub fn circuit_changed(circuit: &str, job: JobId, wanted: ContentId, found: ContentId) -> ProtocolError {
+    let message = format!("circuit {circuit} is {wanted} in job {job}, the witness was checked for {found}");
+    ProtocolError::new(ErrorCode::CircuitChanged, message)
 }
 
 fn unknown_job(job: JobId) -> ProtocolError {
@@ -165,6 +202,9 @@ impl<C: Clone, W: Release> JobTable<C, W> {
             jobs: HashMap::new(),
             keys: HashMap::new(),
             queue: Queue::default(),
+            suspects: VecDeque::new(),
+            isolated: false,
+            running: 0,
             counters: Counters::default(),
             discarded: Discarded(Vec::new(), Vec::new()),
         }
@@ -188,14 +228,16 @@ impl<C: Clone, W: Release> JobTable<C, W> {
             return Ok(Known::Nothing);
         };
         job.check_same(submit)?;
-        if !matches!(job.partitions[partition as usize], Partition::Missing) {
-            return Ok(Known::Partition(job.accepted()));
+        match job.partitions[partition as usize] {
+            Partition::Missing => {}
+            Partition::Arriving => return Ok(Known::Arriving(job.changed.subscribe())),
+            _ => return Ok(Known::Partition(job.accepted())),
         }
-        match (&job.verdict, &job.circuit) {
-            (Some(Err(failure)), _) => Err(failure.clone()),
-            (None, Some(circuit)) => Ok(Known::Job(circuit.clone())),
-            // A job with a missing partition can only have failed, and keeps its circuit until then.
-            _ => Err(unknown_job(job.id)),
+        match &job.verdict {
+            Some(Err(failure)) => Err(failure.clone()),
+            None => Ok(Known::Job(job.circuit.clone())),
+            // A job with a missing partition can only have failed.
+            Some(Ok(_)) => Err(unknown_job(job.id)),
         }
     }
 
@@ -211,38 +253,200 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         now: Instant,
     ) -> Result<Accepted, ProtocolError> {
         let Arrival { uid, submit, circuit, circuit_id, key_id, witness } = arrival;
-        let id = match self.lookup(uid, submit) {
-            Ok(Known::Job(_)) => self.keys.get(&(uid, submit.key.clone())).copied(),
-            Ok(Known::Nothing) => match charge() {
-                Ok(charge) => {
-                    let job = Job::new(uid, submit, circuit, (circuit_id, key_id), charge, now);
-                    let id = job.id;
-                    self.keys.insert((uid, submit.key.clone()), id);
-                    self.jobs.insert(id, job);
-                    Some(id)
-                }
-                Err(refusal) => return self.refuse(witness, Err(refusal)),
-            },
-            Ok(Known::Partition(accepted)) => return self.refuse(witness, Ok(accepted)),
+        let found = self.find_or_make(uid, submit, &circuit, (circuit_id, key_id), charge, now);
+        let id = match found {
+            Ok(Ok(id)) => id,
+            Ok(Err(Begun::Known(accepted))) => return self.refuse(witness, Ok(accepted)),
+            Ok(Err(_)) => {
+                let arriving =
+                    ProtocolError::new(ErrorCode::Busy, "the partition is on its way into the store");
+                return self.refuse(witness, Err(arriving));
+            }
             Err(refusal) => return self.refuse(witness, Err(refusal)),
         };
-        let Some(job) = id.and_then(|id| self.jobs.get_mut(&id)) else {
-            let gone = ProtocolError::new(ErrorCode::Internal, "the job's table entry is gone");
-            return self.refuse(witness, Err(gone));
-        };
-        if job.circuit_id != circuit_id {
-            // The job is a later one of the same key, made after its circuit had been changed.
-            let message = format!(
-                "circuit {} is {} in job {}, the witness was checked for {circuit_id}",
-                submit.circuit, job.circuit_id, job.id
-            );
-            return self.refuse(witness, Err(ProtocolError::new(ErrorCode::CircuitChanged, message)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.partitions[submit.partition as usize] = Partition::Arriving;
         }
-        job.partitions[submit.partition as usize] = Partition::Queued(Box::new((witness, now)));
+        self.confirm(id, submit.partition, circuit, witness, None, now)
+    }
+
+    /// Makes a place for a partition whose witness goes into the store first; makes its job, with its record, if it
+    /// is the first.
+    ///
+    /// # Errors
+    /// As [`JobTable::admit`], and `Internal` where there is no memory for a record.
+    pub fn begin(
+        &mut self,
+        arrival: &Arrival<'_, C, W>,
+        charge: impl FnOnce() -> Result<Charge, ProtocolError>,
+        record: impl FnOnce(Admitted) -> io::Result<Record>,
+        now: Instant,
+    ) -> Result<Begun, ProtocolError> {
+        let Arrival { uid, submit, circuit, circuit_id, key_id, .. } = arrival;
+        let ids = (*circuit_id, *key_id);
+        let id = match self.find_or_make(*uid, submit, circuit, ids, charge, now)? {
+            Ok(id) => id,
+            Err(begun) => return Ok(begun),
+        };
+        let gone = || ProtocolError::new(ErrorCode::Internal, "the job's table entry is gone");
+        let job = self.jobs.get_mut(&id).ok_or_else(gone)?;
+        let journal = (|| match &job.record {
+            Some(record) => record.entry(),
+            None => job.record.insert(record(job.admitted())?).entry(),
+        })();
+        match journal {
+            Ok(journal) => {
+                job.partitions[submit.partition as usize] = Partition::Arriving;
+                Ok(Begun::Place(Place { job: id, partition: submit.partition, journal }))
+            }
+            Err(error) => {
+                if job.is_empty() {
+                    self.forget(id);
+                }
+                let message = format!("the system has no memory for the job's record: {error}");
+                Err(ProtocolError::new(ErrorCode::Internal, message))
+            }
+        }
+    }
+
+    /// The job in which this partition is missing, made if it is not there; or what the partition is already.
+    fn find_or_make(
+        &mut self,
+        uid: u32,
+        submit: &Submit,
+        circuit: &C,
+        (circuit_id, key_id): (ContentId, ContentId),
+        charge: impl FnOnce() -> Result<Charge, ProtocolError>,
+        now: Instant,
+    ) -> Result<Result<JobId, Begun>, ProtocolError> {
+        match self.lookup(uid, submit)? {
+            Known::Nothing => {
+                let job = Job::new(uid, submit, circuit.clone(), (circuit_id, key_id), charge()?, now);
+                let id = job.id;
+                self.keys.insert((uid, submit.key.clone()), id);
+                self.jobs.insert(id, job);
+                Ok(Ok(id))
+            }
+            Known::Partition(accepted) => Ok(Err(Begun::Known(accepted))),
+            Known::Arriving(changed) => Ok(Err(Begun::Arriving(changed))),
+            Known::Job(_) => {
+                let id = self.keys.get(&(uid, submit.key.clone())).copied();
+                let Some(job) = id.and_then(|id| self.jobs.get(&id)) else {
+                    return Err(ProtocolError::new(ErrorCode::Internal, "the job's table entry is gone"));
+                };
+                if job.circuit.is_none() && job.key_id != key_id {
+                    let message = format!(
+                        "circuit {} has key {} in job {}, found {key_id}",
+                        submit.circuit, job.key_id, job.id
+                    );
+                    return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
+                }
+                if job.circuit_id != circuit_id {
+                    // The job is a later one of the same key, made after its circuit had been changed.
+                    return Err(circuit_changed(&submit.circuit, job.id, job.circuit_id, circuit_id));
+                }
+                Ok(Ok(job.id))
+            }
+        }
+    }
+
+    /// Queues a partition that has a place, whose witness is in the store under the name in `stored` (None: it was
+    /// there before, or there is no store).
+    ///
+    /// # Errors
+    /// The job's own failure, or `UnknownJob`, where it has ended meanwhile; the witness is dropped.
+    pub fn confirm(
+        &mut self,
+        id: JobId,
+        partition: u32,
+        circuit: C,
+        witness: W,
+        stored: Option<StoredWitness>,
+        now: Instant,
+    ) -> Result<Accepted, ProtocolError> {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            self.discarded.0.push(circuit);
+            return self.refuse(witness, Err(unknown_job(id)));
+        };
+        if let Some(Err(failure)) = &job.verdict {
+            let failure = failure.clone();
+            self.discarded.0.push(circuit);
+            return self.refuse(witness, Err(failure));
+        }
+        if let (Some(record), Some(stored)) = (&mut job.record, stored) {
+            record.submitted(partition, stored);
+        }
+        let unused = match &job.circuit {
+            None => job.circuit.replace(circuit),
+            Some(_) => Some(circuit),
+        };
+        self.discarded.0.extend(unused);
+        job.partitions[partition as usize] = Partition::Queued(Box::new((witness, now)));
         job.touch(now);
-        self.queue.push(job.priority, uid, (job.id, submit.partition));
+        if job.is_suspect(partition) {
+            self.suspects.push_back((id, partition));
+        } else {
+            self.queue.push(job.priority, job.uid, (id, partition));
+        }
         self.counters.submitted += 1;
         Ok(job.accepted())
+    }
+
+    /// Gives up the place of a partition that could not be stored, and the job with it if it has no other.
+    pub fn withdraw(&mut self, id: JobId, partition: u32, now: Instant) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let slot = &mut job.partitions[partition as usize];
+        if matches!(slot, Partition::Arriving) {
+            *slot = Partition::Missing;
+        }
+        job.touch(now);
+        if job.is_empty() {
+            self.forget(id);
+        }
+    }
+
+    /// Takes over a job that an earlier process has left. `suspects` are partitions to be proved alone. Gives the
+    /// record back where the table has such a job already.
+    pub fn restore(
+        &mut self,
+        story: Story,
+        record: Record,
+        suspects: Vec<u32>,
+        charge: Charge,
+        times: (Instant, Instant),
+    ) -> Result<(), Record> {
+        let (id, key) = (story.admitted.job, (story.admitted.uid, story.admitted.key.clone()));
+        if self.jobs.contains_key(&id) || self.keys.contains_key(&key) {
+            return Err(record);
+        }
+        self.keys.insert(key, id);
+        self.jobs.insert(id, Job::restored(story, record, suspects, charge, times));
+        Ok(())
+    }
+
+    /// Ends a job whose partition cannot be proved as it was left.
+    pub fn fail(&mut self, id: JobId, partition: u32, failure: ProtocolError, now: Instant) -> Option<Ended> {
+        let job = self.jobs.get_mut(&id).filter(|job| job.verdict.is_none())?;
+        self.counters.failed += 1;
+        if let Some(slot @ Partition::Stored) = job.partitions.get_mut(partition as usize) {
+            *slot = Partition::Failed;
+        }
+        self.counters.cancelled += job.end(failure.with_partition(partition), &mut self.discarded);
+        self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
+        self.suspects.retain(|(queued, _)| *queued != id);
+        job.touch(now);
+        job.ended(now)
+    }
+
+    /// Whether there is such a job.
+    pub fn has(&self, id: JobId) -> bool {
+        self.jobs.contains_key(&id)
+    }
+
+    /// Jobs that have not ended, and results that wait for their owner.
+    pub fn count(&self) -> (usize, usize) {
+        let unfinished = self.jobs.values().filter(|job| job.verdict.is_none()).count();
+        (unfinished, self.jobs.len() - unfinished)
     }
 
     fn refuse<T>(&mut self, mut witness: W, answer: T) -> T {
@@ -253,18 +457,53 @@ impl<C: Clone, W: Release> JobTable<C, W> {
 
     /// The partition whose turn it is, now running.
     pub fn next(&mut self, now: Instant) -> Option<Task<C, W>> {
+        if !self.has_work() {
+            return None;
+        }
+        while let Some((id, partition)) = self.suspects.pop_front() {
+            if let Some(task) = self.jobs.get_mut(&id).and_then(|job| job.start(partition, now)) {
+                (self.isolated, self.running) = (true, self.running + 1);
+                return Some(task);
+            }
+        }
         while let Some((id, partition)) = self.queue.pop() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if let Some(task) = job.start(partition, now) {
+                self.running += 1;
                 return Some(task);
             }
         }
         None
     }
 
-    /// Whether a partition waits for a prover.
+    /// Whether a partition waits that may be begun with now.
     pub fn has_work(&self) -> bool {
-        !self.queue.is_empty()
+        let alone = self.running == 0;
+        !self.isolated && if self.suspects.is_empty() { !self.queue.is_empty() } else { alone }
+    }
+
+    /// Notes that a running partition is proved, before its witness is dropped and anybody can learn of it.
+    pub fn note_proved(&mut self, job: JobId, partition: u32, proof: &PartitionProof, backend: &str) {
+        if let Some(Job { record: Some(record), verdict: None, .. }) = self.jobs.get_mut(&job) {
+            record.proved(partition, proof, backend);
+        }
+    }
+
+    /// Notes that what runs is not to blame for the end of the process, which is an orderly one.
+    pub fn note_stop(&mut self) {
+        for job in self.jobs.values_mut() {
+            let Some(record) = &mut job.record else { continue };
+            for (partition, _) in
+                (0..).zip(&job.partitions).filter(|(_, p)| matches!(p, Partition::Running(..)))
+            {
+                record.returned(partition);
+            }
+        }
+    }
+
+    fn stopped_running(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        self.isolated &= self.running > 0;
     }
 
     /// Notes the stage that a running partition has reached.
@@ -284,6 +523,7 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         backend: &str,
         now: Instant,
     ) -> Option<Ended> {
+        self.stopped_running();
         // A cancelled job can be acknowledged while its last step still runs.
         let Some(job) = self.jobs.get_mut(&job) else {
             self.counters.cancelled += 1;
@@ -298,9 +538,10 @@ impl<C: Clone, W: Release> JobTable<C, W> {
             Outcome::Failed(failure) if job.verdict.is_none() => {
                 self.counters.failed += 1;
                 job.partitions[partition as usize] = Partition::Failed;
-                self.counters.cancelled +=
-                    job.end(Err(failure.with_partition(partition)), &mut self.discarded);
-                self.queue.retain(job.priority, job.uid, |(id, _)| *id != job.id);
+                self.counters.cancelled += job.end(failure.with_partition(partition), &mut self.discarded);
+                let id = job.id;
+                self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
+                self.suspects.retain(|(queued, _)| *queued != id);
             }
             _ => {
                 self.counters.cancelled += 1;
@@ -312,12 +553,16 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         if had_ended { None } else { job.ended(now) }
     }
 
-    /// Takes a running partition back as if it had never come, for its prover is gone: its owner may submit
-    /// it again. Its witness must have been dropped.
+    /// Takes a running partition back, for its prover is gone: it is in the store, or its owner may submit
+    /// it again as if it had never come. Its witness must have been dropped.
     pub fn hand_back(&mut self, job: JobId, partition: u32, now: Instant) {
+        self.stopped_running();
         let Some(job) = self.jobs.get_mut(&job) else { return };
-        job.partitions[partition as usize] =
-            if job.verdict.is_none() { Partition::Missing } else { Partition::Cancelled };
+        job.partitions[partition as usize] = match (&job.verdict, &job.record) {
+            (Some(_), _) => Partition::Cancelled,
+            (None, Some(_)) => Partition::Stored,
+            (None, None) => Partition::Missing,
+        };
         job.touch(now);
     }
 
@@ -340,8 +585,9 @@ impl<C: Clone, W: Release> JobTable<C, W> {
     pub fn cancel(&mut self, uid: u32, id: JobId, now: Instant) -> Result<Option<Ended>, ProtocolError> {
         let job = Self::owned(&mut self.jobs, uid, id)?;
         let had_ended = job.verdict.is_some();
-        self.counters.cancelled += job.end(Err(cancelled(id)), &mut self.discarded);
+        self.counters.cancelled += job.end(cancelled(id), &mut self.discarded);
         self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
+        self.suspects.retain(|(queued, _)| *queued != id);
         job.touch(now);
         Ok(if had_ended { None } else { job.ended(now) })
     }
@@ -445,6 +691,9 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         if let Some(job) = self.jobs.remove(&id) {
             self.keys.remove(&(job.uid, job.key.clone()));
             self.discarded.0.extend(job.circuit);
+            if let Some(record) = job.record {
+                record.forgotten();
+            }
         }
     }
 }

@@ -14,6 +14,10 @@ use super::registry::{LoadSettings, Progress, Registry};
 use super::scheduler::{Scheduler, Stalled};
 use super::server;
 use super::service::Service;
+use super::store::{
+    Handover, Keeper,
+    restore::{self, Found},
+};
 use super::users::Users;
 use super::worker::Worker;
 use crate::catalog::DefinitionError;
@@ -59,6 +63,8 @@ pub struct Setup {
     pub notify: Box<dyn Notify>,
     /// What the watchdog allows between two signs of life, where there is one.
     pub watchdog: Option<Duration>,
+    /// What the service manager keeps for the next process, and has kept for this one.
+    pub store: Handover,
     /// Sets the least severe level that is logged.
     pub set_log_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
 }
@@ -108,8 +114,10 @@ pub async fn run(
     setup: Setup,
     controls: mpsc::Receiver<Control>,
 ) -> Result<(), RunError> {
-    let Setup { config, source, backends, quarantined, notify, watchdog, set_log_level } = setup;
-    let service = Arc::new(assemble(&config, &backends, quarantined)?);
+    let Setup { config, source, backends, quarantined, notify, watchdog, store, set_log_level } = setup;
+    let mut service = assemble(&config, &backends, quarantined)?;
+    let left = take_over(&mut service, store)?;
+    let service = Arc::new(service);
     let changes = service.registry.read(&config.circuits_dir).map_err(StartError::from)?;
     tracing::info!("circuits: {}", names(&changes.added));
     let mut workers = Vec::new();
@@ -119,6 +127,7 @@ pub async fn run(
         workers.push(worker.start().map_err(StartError::Worker)?);
     }
     service.registry.preload();
+    let resumed = tokio::spawn(restore::resume(service.clone(), left));
     let room = tokio::spawn({
         let registry = service.registry.clone();
         async move { registry.make_room().await }
@@ -137,6 +146,7 @@ pub async fn run(
     life.live(controls, watchdog).await;
     let lost = life.service.scheduler.lost();
     room.abort();
+    resumed.abort();
     // A worker that is stuck in a backend does not keep the daemon from ending.
     drop(workers);
     let _ended = server.await;
@@ -177,6 +187,25 @@ fn assemble(
     });
     let scheduler = Scheduler::new(users.clone(), backends.len());
     Ok(Service::new(registry, scheduler, budget, users, backends.to_vec(), quarantined))
+}
+
+/// Takes over what the process before has left, and has a keeper keep what comes.
+fn take_over(service: &mut Service, store: Handover) -> Result<Vec<restore::Left>, StartError> {
+    let Handover { manager, entries } = store;
+    let Some(manager) = manager else { return Ok(Vec::new()) };
+    let kept = entries.iter().map(|(name, _)| name.clone());
+    let keeper = Keeper::start(manager, kept).map_err(StartError::Worker)?;
+    let count = entries.len();
+    let found = restore::take_over(&service.scheduler, &service.users, &keeper, entries);
+    if count > 0 {
+        let Found { unfinished, finished, refused, .. } = found;
+        tracing::info!(
+            "taken back from the service manager: {unfinished} jobs that go on, {finished} that wait for their \
+             owners; refused: {refused}"
+        );
+    }
+    service.set_keeper(keeper);
+    Ok(found.left)
 }
 
 fn names(names: &[String]) -> String {

@@ -8,7 +8,10 @@ use super::budget::{Budget, Demand};
 use super::slow::drop_slowly;
 use crate::catalog::{CircuitDefinition, DefinitionError};
 use crate::proto::{CircuitInfo, ContentId, ErrorCode, KeyTier, ProtocolError};
-use crate::{groth16::ProvingKey, r1cs::Circuit};
+use crate::{
+    groth16::ProvingKey,
+    r1cs::{Circuit, WitnessEncoding, packed},
+};
 use loading::Files;
 use std::{
     collections::BTreeMap,
@@ -367,6 +370,28 @@ fn ready(entry: &Entry, state: &State) -> Option<Result<Arc<LoadedCircuit>, Prot
 }
 
 impl LoadedCircuit {
+    /// Whether a witness of this length and encoding can be one of the circuit's.
+    ///
+    /// # Errors
+    /// `WitnessLength`.
+    pub fn check_length(&self, found: u64, encoding: WitnessEncoding) -> Result<(), ProtocolError> {
+        let (name, circuit) = (&self.name, &self.circuit);
+        let exact = 32 * circuit.num_variables() as u64;
+        let (fits, wanted) = match encoding {
+            WitnessEncoding::Canonical | WitnessEncoding::Montgomery => (found == exact, exact.to_string()),
+            WitnessEncoding::Packed => {
+                let most =
+                    packed::max_bytes(circuit.num_inputs(), circuit.num_aux()).map_or(0, |most| most as u64);
+                ((1..=most).contains(&found), format!("1 to {most}"))
+            }
+        };
+        if fits {
+            return Ok(());
+        }
+        let message = format!("the witness has {found} bytes, circuit {name} wants {wanted}");
+        Err(ProtocolError::new(ErrorCode::WitnessLength, message))
+    }
+
     /// What a witness buffer of `bytes` bytes for this circuit demands of the budget.
     pub fn lease_demand(&self, bytes: u64) -> Demand {
         let held = self.reservation.demand();

@@ -5,13 +5,13 @@ use crate::daemon::jobs::{Arrival, Known};
 use crate::daemon::lease::Lease;
 use crate::daemon::registry::LoadedCircuit;
 use crate::daemon::slow::drop_slowly;
+use crate::daemon::store::admission::{self, Admission};
 use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
     self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
     ProtocolError, Reply, ReplyBody, Submit, WitnessSource,
 };
-use crate::r1cs::{WitnessEncoding, packed};
 use crate::shm::{LeasedBuffer, ReceivedFd};
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -84,6 +84,14 @@ impl Session {
         }
     }
 
+    /// Waits until what the process before has left is taken up: its memory is in use already.
+    async fn restored(&self) -> Result<(), ProtocolError> {
+        tokio::select! {
+            () = self.service.restored() => Ok(()),
+            draining = self.service.scheduler.closing() => Err(draining),
+        }
+    }
+
     /// Memory for a witness buffer of `size` bytes, once there is some, with the circuit that it is for. While
     /// others wait it waits for its turn without the circuit: if each held one, none could make room.
     async fn reserve_with(
@@ -113,8 +121,12 @@ impl Session {
         let (service, name) = (&self.service, &request.circuit);
         service.scheduler.check_open()?;
         let circuit = if request.wait {
+            self.restored().await?;
             self.circuit(name).await?
         } else {
+            if !service.is_restored() {
+                return Err(busy("jobs from before the daemon's start are being taken up".into()));
+            }
             let ready = service.registry.try_get(name)?;
             ready.ok_or_else(|| busy(format!("circuit {name} is being loaded")))?
         };
@@ -162,10 +174,14 @@ impl Session {
 
     async fn submit(&self, submit: &Submit, descriptors: Vec<OwnedFd>) -> Result<Accepted, ProtocolError> {
         let scheduler = &self.service.scheduler;
-        let (circuit, in_job) = match scheduler.lookup(self.uid, submit)? {
-            Known::Partition(accepted) => return Ok(accepted),
-            Known::Job(circuit) => (circuit, true),
-            Known::Nothing => (self.circuit(&submit.circuit).await?, false),
+        let (circuit, in_job) = loop {
+            match scheduler.lookup(self.uid, submit)? {
+                Known::Partition(accepted) => return Ok(accepted),
+                // Whoever asks twice is told the same, and not before it is true.
+                Known::Arriving(mut changed) => drop(changed.changed().await),
+                Known::Job(Some(circuit)) => break (circuit, true),
+                Known::Job(None) | Known::Nothing => break (self.circuit(&submit.circuit).await?, false),
+            }
         };
         if let Some(id) = submit.circuit_id
             && id != circuit.circuit_id
@@ -174,13 +190,25 @@ impl Session {
             let message = format!("circuit {} is {found} here, the witness is for {id}", submit.circuit);
             return Err(ProtocolError::new(ErrorCode::CircuitChanged, message));
         }
-        check_length(submit, &circuit)?;
+        circuit.check_length(submit.length, submit.encoding)?;
         let (circuit, witness) = match submit.witness {
             WitnessSource::Lease(id) => (circuit, self.leased(id, submit)?),
             WitnessSource::Memfd { offset } => self.own(offset, submit, descriptors, circuit, in_job).await?,
         };
         let (circuit_id, key_id) = (circuit.circuit_id, proto::ContentId(circuit.key.id));
-        scheduler.admit(Arrival { uid: self.uid, submit, circuit, circuit_id, key_id, witness })
+        let arrival = Arrival { uid: self.uid, submit, circuit, circuit_id, key_id, witness };
+        let Some(keeper) = &self.service.keeper else { return scheduler.admit(arrival) };
+        if !keeper.is_there().await {
+            return scheduler.admit(arrival);
+        }
+        match admission::begin(scheduler, keeper, arrival)? {
+            Admission::Known(accepted) => Ok(accepted),
+            Admission::Arriving(_) => Err(busy("the same partition is being submitted elsewhere".into())),
+            // In a task of its own: an abandoned request does not leave it half done.
+            Admission::Pending(pending) => tokio::spawn(pending.store()).await.unwrap_or_else(|fault| {
+                Err(ProtocolError::new(ErrorCode::Internal, format!("storing the job failed: {fault}")))
+            }),
+        }
     }
 
     /// A witness in a lease of this connection.
@@ -219,6 +247,7 @@ impl Session {
             return Err(ProtocolError::new(code, message));
         };
         let sealed = ReceivedFd::from(descriptor).check(offset, submit.length)?;
+        self.restored().await?;
         let charge = self.service.users.charge(self.uid, Countable::Buffer(sealed.charge()))?;
         let size = sealed.charge();
         let (circuit, reservation) = if in_job {
@@ -259,23 +288,4 @@ impl Session {
             }
         }
     }
-}
-
-/// Whether a witness of this length can be one of the circuit's.
-fn check_length(submit: &Submit, circuit: &LoadedCircuit) -> Result<(), ProtocolError> {
-    let LoadedCircuit { name, circuit, .. } = circuit;
-    let (found, exact) = (submit.length, VALUE * circuit.num_variables() as u64);
-    let (fits, wanted) = match submit.encoding {
-        WitnessEncoding::Canonical | WitnessEncoding::Montgomery => (found == exact, exact.to_string()),
-        WitnessEncoding::Packed => {
-            let most =
-                packed::max_bytes(circuit.num_inputs(), circuit.num_aux()).map_or(0, |most| most as u64);
-            ((1..=most).contains(&found), format!("1 to {most}"))
-        }
-    };
-    if fits {
-        return Ok(());
-    }
-    let message = format!("the witness has {found} bytes, circuit {name} wants {wanted}");
-    Err(ProtocolError::new(ErrorCode::WitnessLength, message))
 }

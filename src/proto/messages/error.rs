@@ -79,6 +79,10 @@ wire_enum! {
         JobCancelled = "jobCancelled",
         /// A device ran out of memory in the middle of a proof.
         DeviceMemory = "deviceMemory",
+        /// The job is from before the daemon's start, which was not handed it: submit it again.
+        JobLost = "jobLost",
+        /// The daemon died each time it proved a partition of the job.
+        DaemonDied = "daemonDied",
     }
 }
 
@@ -98,7 +102,7 @@ impl ErrorCode {
     /// Whether a failure with this code is worth another attempt.
     pub const fn retry(self) -> Retry {
         match self {
-            Self::Busy | Self::QuotaExceeded | Self::LeaseInUse => Retry::Later,
+            Self::Busy | Self::QuotaExceeded | Self::LeaseInUse | Self::JobLost => Retry::Later,
             Self::Draining => Retry::Reconnect,
             _ => Retry::Never,
         }

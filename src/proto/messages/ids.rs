@@ -25,6 +25,12 @@ impl JobId {
     pub fn generate() -> Self {
         Self(Uuid::now_v7().into_bytes())
     }
+
+    /// Whether the job was made before that instance of the daemon was started.
+    pub fn is_before(&self, instance: InstanceId) -> bool {
+        // Ids of both kinds are UUIDs of version 7, and begin with the milliseconds since 1970, in 48 bits.
+        self.0[6] >> 4 == 7 && self.0[..6] < instance.0[..6]
+    }
 }
 
 impl fmt::Display for JobId {

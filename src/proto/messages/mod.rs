@@ -13,7 +13,7 @@ mod request;
 mod status;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 
 pub use circuit::{CircuitInfo, KeyTier, Lease, LeaseRequest};
 pub use error::{ErrorCode, ProtocolError, Retry};

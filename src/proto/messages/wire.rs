@@ -115,10 +115,10 @@ impl From<capnp::Error> for DecodeProblem {
 }
 
 /// The single segment of a message, copied to where the Cap'n Proto reader wants it: aligned.
-pub(super) struct Segment(Vec<Word>);
+pub(crate) struct Segment(Vec<Word>);
 
 impl Segment {
-    pub(super) fn from_packet(packet: &[u8], max: usize) -> Result<Self, DecodeProblem> {
+    pub(crate) fn from_packet(packet: &[u8], max: usize) -> Result<Self, DecodeProblem> {
         let size =
             || DecodeProblem::Size { found: packet.len(), min: SEGMENT_TABLE_BYTES + size_of::<Word>(), max };
         if packet.len() > max {
@@ -151,7 +151,7 @@ impl Segment {
 
     /// Reads the message's root with `read`. The traversal limit is the message's own length: an
     /// honest message holds each object once.
-    pub(super) fn read<R>(&self, read: impl FnOnce(&message::Reader<message::SegmentArray<'_>>) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&message::Reader<message::SegmentArray<'_>>) -> R) -> R {
         let segments = [Word::words_to_bytes(&self.0)];
         let mut options = message::ReaderOptions::new();
         options.traversal_limit_in_words(Some(self.0.len())).nesting_limit(NESTING_LIMIT);
@@ -160,7 +160,7 @@ impl Segment {
 }
 
 /// Encodes a message in one segment.
-pub(super) fn encode(fill: impl Fn(&mut message::Builder<message::HeapAllocator>)) -> Vec<u8> {
+pub(crate) fn encode(fill: impl Fn(&mut message::Builder<message::HeapAllocator>)) -> Vec<u8> {
     let mut words = 128;
     loop {
         let allocator = message::HeapAllocator::new().first_segment_words(words);
@@ -181,7 +181,7 @@ pub(super) fn encode(fill: impl Fn(&mut message::Builder<message::HeapAllocator>
 }
 
 /// A text of any length.
-pub(super) fn text(
+pub(crate) fn text(
     field: &'static str,
     text: capnp::Result<capnp::text::Reader<'_>>,
 ) -> Result<String, DecodeProblem> {
@@ -189,7 +189,7 @@ pub(super) fn text(
 }
 
 /// The name of a client or a circuit.
-pub(super) fn name(
+pub(crate) fn name(
     field: &'static str,
     reader: capnp::Result<capnp::text::Reader<'_>>,
 ) -> Result<String, DecodeProblem> {
@@ -206,7 +206,7 @@ pub(super) fn name(
 }
 
 /// Data of exactly N bytes.
-pub(super) fn fixed<const N: usize>(
+pub(crate) fn fixed<const N: usize>(
     field: &'static str,
     data: capnp::Result<capnp::data::Reader<'_>>,
     wanted: &'static str,

@@ -3,6 +3,7 @@
 //! A socket of our own is guarded by a lock file beside it (`PATH.lock`), which also records which socket was made:
 //! only that one is ever removed, never what somebody else has put there. The socket is made under
 //! another name (`PATH.new`) and renamed once it has its permissions and listens.
+use crate::daemon::store::names::Kind;
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2},
@@ -81,25 +82,42 @@ fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ListenError {
     move |error| ListenError::Io { path: path.to_owned(), source: error.into() }
 }
 
-/// The socket that the service manager passes, if it passes one.
+/// What the service manager passes.
+#[derive(Default)]
+pub struct Inherited {
+    /// The socket, if it passes one.
+    pub socket: Option<OwnedFd>,
+    /// What the process before has had it keep, by name.
+    pub stored: Vec<(String, OwnedFd)>,
+}
+
+/// Takes what the service manager passes.
 ///
 /// # Errors
-/// [`ListenError::Activation`] where it passes something else.
-pub fn inherited() -> Result<Option<OwnedFd>, ListenError> {
+/// [`ListenError::Activation`] where it passes something else than one listening socket and what was stored.
+pub fn inherited() -> Result<Inherited, ListenError> {
     let refused = |found: String| ListenError::Activation { found };
-    let mut descriptors = sd_notify::listen_fds().map_err(|e| refused(e.to_string()))?;
-    let count = descriptors.len();
-    match (descriptors.next(), count) {
-        (None, _) => Ok(None),
-        (Some(descriptor), 1) => {
-            // SAFETY: the service manager's protocol gives this descriptor to this process, and nothing else
-            // in it has asked for it: this function is called once, before anything opens a file.
-            let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-            check_listening(&socket).map_err(refused)?;
-            Ok(Some(socket))
+    let descriptors = sd_notify::listen_fds_with_names().map_err(|e| refused(e.to_string()))?;
+    let (mut stored, mut others) = (Vec::new(), Vec::new());
+    for (descriptor, name) in descriptors {
+        // SAFETY: the service manager's protocol gives this descriptor to this process, and nothing else
+        // in it has asked for it: this function is called once, before anything opens a file.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        match Kind::of(&name) {
+            Some(_) => stored.push((name, descriptor)),
+            None => others.push(descriptor),
         }
-        (Some(_), _) => Err(refused(format!("{count} descriptors"))),
     }
+    let count = others.len();
+    let socket = match (others.pop(), count) {
+        (None, _) => None,
+        (Some(socket), 1) => {
+            check_listening(&socket).map_err(refused)?;
+            Some(socket)
+        }
+        (Some(_), _) => return Err(refused(format!("{count} descriptors beside what was stored"))),
+    };
+    Ok(Inherited { socket, stored })
 }
 
 /// Whether this is a listening Unix socket of packets.
