@@ -4,6 +4,8 @@
 mod circuits;
 #[path = "../support/daemon.rs"]
 mod daemon;
+#[path = "../support/manager.rs"]
+mod manager;
 #[path = "../support/peer.rs"]
 mod peer;
 
@@ -13,6 +15,7 @@ mod inside;
 mod jobs;
 mod life;
 mod memory;
+mod store;
 mod users;
 
 use circuits::Chain;
