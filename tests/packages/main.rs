@@ -1,6 +1,10 @@
 //! The packages, installed under a real systemd in a box that is thrown away: what `drive.sh` expects of them. Needs
 //! root and Debian's systemd and rpm, and fails without; `make test` leaves it out, loudly, where they are not to be had.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
+#[path = "../support/circuits.rs"]
+mod circuits;
+mod outlive;
+
 use std::{
     fs,
     path::Path,
@@ -26,6 +30,7 @@ static SHOWN: LazyLock<TempDir> = LazyLock::new(|| {
         fs::copy(&path, shown.path().join(path.file_name().unwrap())).unwrap();
     }
     fs::copy(root.join("tests/packages/drive.sh"), shown.path().join("drive.sh")).unwrap();
+    fs::copy(std::env::current_exe().unwrap(), shown.path().join("itself")).unwrap();
     shown
 });
 
@@ -39,18 +44,34 @@ fn text(output: &Output) -> String {
 }
 
 fn drive(kind: &str) {
+    in_a_box(&["/mnt/test/drive.sh", kind]);
+}
+
+/// Runs a command in a box; it must end well and say so.
+fn in_a_box(command: &[&str]) {
     let mut bind = SHOWN.path().as_os_str().to_owned();
     bind.push(":/mnt/test");
     let mut the_box = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/systemd-box"));
     the_box.args(["run", "--timeout", "300", "--ro-bind"]).arg(bind);
-    let driven = output(the_box.args(["--", "/mnt/test/drive.sh", kind]));
+    let driven = output(the_box.arg("--").args(command));
     let report = text(&driven);
+    println!("{report}");
     assert!(driven.status.success() && report.contains("all as expected"), "{}\n{report}", driven.status);
 }
 
 #[test]
 fn the_debian_package_lives_under_systemd() {
     drive("deb");
+}
+
+#[test]
+fn jobs_outlive_kills_and_reloads() {
+    in_a_box(&["/mnt/test/itself", "--exact", "outlive::kills_and_reloads", "--ignored", "--nocapture"]);
+}
+
+#[test]
+fn jobs_outlive_restarts_and_upgrades() {
+    in_a_box(&["/mnt/test/itself", "--exact", "outlive::restarts_and_upgrades", "--ignored", "--nocapture"]);
 }
 
 #[test]

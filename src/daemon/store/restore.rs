@@ -31,8 +31,12 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// How often the daemon may die while it proves a partition; with the last but one the partition is proved alone.
-pub const MAX_DEATHS: u32 = 3;
+/// How often the daemon may die while it proves a partition. A witness that kills it does so each time; that an innocent
+/// one is met by so many deaths from elsewhere, each time in the midst of its proof, is next to impossible. It
+/// is fewer than the unit's StartLimitBurst=.
+pub const MAX_DEATHS: u32 = 5;
+/// After so many deaths a partition is proved while nothing else is, so that those beside it are not blamed again.
+pub const SUSPICIOUS_DEATHS: u32 = 2;
 
 /// Why a journal is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +153,7 @@ fn take(
         };
         match past.deaths {
             deaths if deaths >= MAX_DEATHS => killer = killer.or(Some((partition, deaths))),
-            deaths if deaths + 1 == MAX_DEATHS => suspects.push(partition),
+            deaths if deaths >= SUSPICIOUS_DEATHS => suspects.push(partition),
             _ => {}
         }
         names.insert(partition, stored.name.clone());
