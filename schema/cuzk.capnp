@@ -179,6 +179,8 @@ struct MemfdRange {
 }
 
 struct Accepted {
+  # The partition is the daemon's from now on. Where the service manager keeps descriptors for it, that holds over a
+  # crash, a restart and an upgrade of the daemon, too: connect again, and `find` or `await` the same job.
   job @0 :Data;
   # 16 bytes.
   missing @1 :UInt32;

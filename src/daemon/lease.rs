@@ -196,4 +196,29 @@ mod tests {
         drop(second);
         assert_eq!(budget.usage().leases, 0);
     }
+
+    #[test]
+    fn what_is_in_the_store_is_not_freed_before_its_use_has_ended() {
+        let (budget, users) = (Budget::new(1 << 20), Users::new(Config::default().limits));
+        let demand = Demand { leases: 4096, ..Demand::default() };
+        for ended in [false, true] {
+            let reservation = budget.try_reserve(demand).unwrap().unwrap();
+            let charge = users.charge(1, Countable::Buffer(4096)).unwrap();
+            let lease = Lease::create(1, 100, Arc::new(()), reservation, charge).unwrap();
+            let memfd = std::fs::File::from(lease.buffer().memfd().try_clone_to_owned().unwrap());
+            std::os::unix::fs::FileExt::write_all_at(&memfd, &[7], 5).unwrap();
+            let mut used = lease.use_it().unwrap();
+            used.set_stored();
+            // Its holder goes; then the daemon ends, or the partition does.
+            lease.give_back();
+            drop(lease);
+            if ended {
+                used.release();
+            }
+            drop(used);
+            let mut read = [1];
+            std::os::unix::fs::FileExt::read_exact_at(&memfd, &mut read, 5).unwrap();
+            assert_eq!(read, [if ended { 0 } else { 7 }]);
+        }
+    }
 }

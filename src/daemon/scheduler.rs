@@ -286,7 +286,7 @@ impl Scheduler {
         suspects: Vec<u32>,
         charge: Charge,
         times: (Instant, Instant),
-    ) -> Result<(), Record> {
+    ) -> Result<(), Box<Record>> {
         self.lock().jobs.restore(story, record, suspects, charge, times)
     }
 

@@ -129,6 +129,20 @@ impl Service {
         let _ = self.restored.subscribe().wait_for(|restored| *restored).await;
     }
 
+    /// Jobs and results that are here.
+    pub fn left(&self) -> usize {
+        let (unfinished, finished) = self.scheduler.count();
+        unfinished + finished
+    }
+
+    /// What becomes of so many jobs when the daemon stops, in a few words.
+    pub fn at_a_stop(&self, jobs: usize) -> String {
+        match &self.keeper {
+            Some(keeper) => keeper.at_a_stop(jobs),
+            None => format!("{jobs} jobs are dropped"),
+        }
+    }
+
     /// The circuits that are loaded at the start are hot, or are known to be bad.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);

@@ -285,6 +285,29 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_that_was_left_is_taken_up_with_what_is_in_it() {
+        for lease in two_pages_each() {
+            let client = mapping_of(&lease);
+            poke(&client, 3, 9);
+            let again = || lease.memfd().try_clone_to_owned().unwrap();
+            let left = LeasedBuffer::restore(again(), lease.length()).unwrap();
+            assert_eq!(
+                (left.length(), left.size(), left.pages()),
+                (lease.length(), lease.size(), lease.pages())
+            );
+            let mut read = [0];
+            left.read_at(&mut read, 3).unwrap();
+            assert_eq!(read, [9]);
+            assert!(matches!(LeasedBuffer::restore(again(), lease.size() + 1), Err(Refusal::Short { .. })));
+            assert!(matches!(LeasedBuffer::restore(again(), 0), Err(Refusal::Short { .. })));
+        }
+        let growing = memfd::create(c"cuzk-test", PageSize::Base).unwrap();
+        assert!(matches!(LeasedBuffer::restore(growing, 1), Err(Refusal::SealMissing { .. })));
+        let (pipe, _) = std::io::pipe().unwrap();
+        assert!(matches!(LeasedBuffer::restore(pipe.into(), 1), Err(Refusal::NotMemfd { .. })));
+    }
+
+    #[test]
     fn sizes_at_the_edges() {
         assert_eq!(LeasedBuffer::create(0).unwrap().size(), PAGE);
         assert_eq!(LeasedBuffer::create(1).unwrap().size(), PAGE);

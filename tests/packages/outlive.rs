@@ -195,7 +195,7 @@ fn kills_and_reloads() {
         let restarts: usize = show("NRestarts").parse().unwrap();
         assert!(restarts >= KILLS, "{restarts} restarts");
         // The kills met jobs in their midst.
-        let journal = journal();
+        let journal = self::journal();
         let taken: Vec<_> = journal.lines().filter(|line| line.starts_with("taken back")).collect();
         let in_midst = taken.iter().filter(|line| !line.contains(": 0 jobs that go on")).count();
         assert!(in_midst >= KILLS / 2, "{taken:#?}");
@@ -260,21 +260,26 @@ fn restarts_and_upgrades() {
                 client.acknowledge(id).await.unwrap();
             }
         }
-        let journal = journal();
+        let journal = self::journal();
         assert!(journal.contains("taken back from the service manager"), "{journal}");
 
         // A stop keeps the store from systemd 254 on; before, jobs are lost, and said to be.
         let (wanted, id) = begun(&client, &chain, 101).await;
         must("systemctl stop cuzk.service && systemctl start cuzk.service");
+        let told = self::journal();
+        let told = told.lines().rfind(|line| line.starts_with("stopped: ")).unwrap_or_default().to_owned();
         let keeps = must("systemctl --version").split(' ').nth(1).unwrap().parse::<u32>().unwrap() >= 254;
         match client.await_job(id).await {
             Ok(result) => {
-                assert!(keeps);
+                assert!(keeps && told.contains("1 jobs stay with the service manager"), "{told}");
                 wanted.check(&chain, &key, &result);
                 client.acknowledge(id).await.unwrap();
             }
             Err(lost) => {
-                assert!(!keeps, "{lost}");
+                assert!(
+                    !keeps && told.contains("1 jobs stay") && told.contains("dropped by a stop"),
+                    "{told}"
+                );
                 assert_eq!(lost.code(), Some(ErrorCode::JobLost), "{lost}");
                 // What still has its witness submits it again.
                 wanted.check(&chain, &key, &wanted.prove(&client, &chain).await);

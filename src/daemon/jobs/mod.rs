@@ -414,10 +414,10 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         suspects: Vec<u32>,
         charge: Charge,
         times: (Instant, Instant),
-    ) -> Result<(), Record> {
+    ) -> Result<(), Box<Record>> {
         let (id, key) = (story.admitted.job, (story.admitted.uid, story.admitted.key.clone()));
         if self.jobs.contains_key(&id) || self.keys.contains_key(&key) {
-            return Err(record);
+            return Err(Box::new(record));
         }
         self.keys.insert(key, id);
         self.jobs.insert(id, Job::restored(story, record, suspects, charge, times));

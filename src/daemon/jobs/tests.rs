@@ -359,3 +359,116 @@ fn a_witness_checked_for_another_circuit_does_not_enter_a_job() {
     assert_eq!(bench.table.take_discarded().1, [6]);
     assert!(bench.admit(7, &submit(b"k", 1, 2), 7).is_ok());
 }
+
+/// A keeper that nobody answers: the table never waits for one.
+fn keeper(dir: &tempfile::TempDir) -> crate::daemon::store::Keeper {
+    let manager = crate::daemon::store::ServiceManager::at(dir.path().join("nobody").as_os_str()).unwrap();
+    crate::daemon::store::Keeper::start(manager, ["cuzk-probe".to_owned()]).unwrap()
+}
+
+impl Bench {
+    fn begin(&mut self, dir: &tempfile::TempDir, key: &[u8], partition: u32) -> Result<Begun, ProtocolError> {
+        let request = submit(key, partition, 2);
+        let (circuit_id, key_id) = (ContentId([1; 32]), ContentId([2; 32]));
+        let arrival = Arrival { uid: 7, submit: &request, circuit: "spend", circuit_id, key_id, witness: 0 };
+        let charge = || Ok(self.users.charge(7, Countable::Job(1))?);
+        self.table.begin(&arrival, charge, |admitted| Record::new(admitted, keeper(dir)), self.now)
+    }
+
+    fn place(&mut self, dir: &tempfile::TempDir, key: &[u8], partition: u32) -> Place {
+        match self.begin(dir, key, partition) {
+            Ok(Begun::Place(place)) => place,
+            _ => panic!("there is a place"),
+        }
+    }
+}
+
+fn stored(name: &str) -> Option<StoredWitness> {
+    let encoding = WitnessEncoding::Canonical;
+    Some(StoredWitness { name: name.into(), leased: true, offset: 0, length: 64, encoding })
+}
+
+#[test]
+fn a_partition_is_proved_once_it_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    let place = bench.place(&dir, b"k", 0);
+    assert!(!bench.table.has_work() && bench.table.next(bench.now).is_none());
+    // Whoever submits it again waits for the first.
+    assert!(matches!(bench.table.lookup(7, &submit(b"k", 0, 2)), Ok(Known::Arriving(_))));
+    assert!(matches!(bench.begin(&dir, b"k", 0), Ok(Begun::Arriving(_))));
+    let second = bench.place(&dir, b"k", 1);
+    assert_eq!((second.job, &second.journal.0), (place.job, &place.journal.0));
+    let accepted = bench.table.confirm(place.job, 0, "spend", 5, stored("a"), bench.now).unwrap();
+    assert_eq!(accepted, Accepted { job: place.job, missing: 0 });
+    let task = bench.next();
+    assert_eq!((task.partition, task.witness), (0, 5));
+    // The second could not be stored; the job goes on without it.
+    bench.table.withdraw(place.job, 1, bench.now);
+    assert_eq!(bench.states(7, place.job), [PartitionState::Running, PartitionState::Missing]);
+}
+
+#[test]
+fn a_job_that_could_not_be_stored_was_never_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        // More than the user may have at once.
+        let place = bench.place(&dir, b"k", 0);
+        bench.table.withdraw(place.job, 0, bench.now);
+        assert!(!bench.table.has(place.job));
+    }
+    // One that is cancelled on its way is refused when it arrives.
+    let place = bench.place(&dir, b"k", 0);
+    bench.table.cancel(7, place.job, bench.now).unwrap();
+    let refusal = bench.table.confirm(place.job, 0, "spend", 5, stored("a"), bench.now).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::JobCancelled);
+    bench.table.acknowledge(7, place.job).unwrap();
+    let refusal = bench.table.confirm(place.job, 0, "spend", 5, stored("a"), bench.now).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::UnknownJob);
+    assert_eq!(bench.table.take_discarded().1, [5, 5]);
+}
+
+#[test]
+fn a_suspect_is_proved_alone_and_first() {
+    use crate::daemon::store::tests::left;
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    for (key, suspects) in [(b"a", vec![]), (b"b", vec![0]), (b"c", vec![])] {
+        let (story, record) = left(key, keeper(&dir));
+        let (id, charge) = (story.admitted.job, bench.users.charge(7, Countable::Job(1)).unwrap());
+        assert!(bench.table.restore(story, record, suspects, charge, (bench.now, bench.now)).is_ok());
+        assert_eq!(bench.states(7, id), [PartitionState::Queued], "though its circuit is not there yet");
+        bench.table.confirm(id, 0, "spend", key[0].into(), None, bench.now).unwrap();
+    }
+    let suspect = bench.next();
+    assert_eq!(suspect.witness, u32::from(b'b'));
+    assert!(!bench.table.has_work() && bench.table.next(bench.now).is_none(), "nothing runs beside it");
+    bench.complete(&suspect, failure(ErrorCode::Unsatisfied));
+    let (one, other) = (bench.next(), bench.next());
+    assert_eq!((one.witness, other.witness), (u32::from(b'a'), u32::from(b'c')));
+    // One that comes while others run waits for their end, and nothing is begun before it.
+    let (story, record) = left(b"d", keeper(&dir));
+    let (id, charge) = (story.admitted.job, bench.users.charge_anyway(7, Countable::Job(1)));
+    assert!(bench.table.restore(story, record, vec![0], charge, (bench.now, bench.now)).is_ok());
+    bench.table.confirm(id, 0, "spend", 9, None, bench.now).unwrap();
+    assert!(bench.table.next(bench.now).is_none());
+    bench.complete(&one, failure(ErrorCode::Unsatisfied));
+    assert!(!bench.table.has_work());
+    bench.complete(&other, failure(ErrorCode::Unsatisfied));
+    assert_eq!(bench.next().witness, 9);
+}
+
+#[test]
+fn a_job_is_restored_once() {
+    use crate::daemon::store::tests::left;
+    let dir = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new();
+    for again in [false, true] {
+        let (story, record) = left(b"k", keeper(&dir));
+        let charge = bench.users.charge_anyway(7, Countable::Job(1));
+        let restored = bench.table.restore(story, record, Vec::new(), charge, (bench.now, bench.now));
+        assert_eq!(restored.is_err(), again, "its key names a job already");
+    }
+    assert_eq!(bench.table.count(), (1, 0));
+}

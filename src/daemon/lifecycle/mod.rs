@@ -269,6 +269,11 @@ impl Life {
             }
         }
         scheduler.stop();
+        if let left @ 1.. = self.service.left() {
+            let message = format!("stopped: {}", self.service.at_a_stop(left));
+            tracing::info!("{message}");
+            self.notify.notify(&[Event::Status(&message)]);
+        }
     }
 
     fn loaded(&mut self) {
@@ -364,10 +369,14 @@ impl Life {
 
     fn begin_stop(&self) {
         self.service.scheduler.drain();
-        let message = match self.service.scheduler.lost() {
+        let mut message = match self.service.scheduler.lost() {
             None => "stopping: waiting for running partitions".to_owned(),
             Some(lost) => format!("a device is lost, waiting for what others prove: {lost}"),
         };
+        if let left @ 1.. = self.service.left() {
+            message += "; ";
+            message += &self.service.at_a_stop(left);
+        }
         tracing::info!("{message}");
         self.service.set_message(&message);
         self.notify.notify(&[Event::Stopping, Event::Status(&message)]);

@@ -84,7 +84,7 @@ pub enum JournalError {
 pub struct Journal {
     file: File,
     /// Of what counts.
-    hasher: blake3::Hasher,
+    hasher: Box<blake3::Hasher>,
     length: u64,
 }
 
@@ -113,7 +113,7 @@ impl Journal {
     /// The system has no memfd to give.
     pub fn create() -> io::Result<Self> {
         let file = File::from(memfd::create(c"cuzk-job", PageSize::Base)?);
-        let journal = Self { file, hasher: blake3::Hasher::new(), length: 0 };
+        let journal = Self { file, hasher: Box::default(), length: 0 };
         journal.file.write_all_at(&header(0, &journal.hasher), 0)?;
         Ok(journal)
     }
@@ -149,7 +149,7 @@ impl Journal {
         // Not more than the file has, which is not more than MAX_BODY.
         let mut body = vec![0; usize::try_from(announced).unwrap_or(usize::MAX)];
         file.read_exact_at(&mut body, BODY)?;
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = Box::<blake3::Hasher>::default();
         hasher.update(&body);
         if hasher.finalize().as_bytes() != &number::<32>(&found, 24) {
             return Err(JournalError::Body { length: announced });

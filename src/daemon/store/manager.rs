@@ -33,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct ServiceManager {
     socket: OwnedFd,
     address: UnixAddr,
+    patience: Duration,
 }
 
 /// What the manager made of the descriptors that it was to keep.
@@ -84,7 +85,12 @@ impl ServiceManager {
         let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
         let patience = TimeVal::seconds(i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX));
         setsockopt(&socket, sockopt::SendTimeout, &patience)?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, patience: PATIENCE })
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     fn send(&self, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -131,7 +137,7 @@ impl ServiceManager {
         let (barrier, held) = pipe()?;
         self.send("BARRIER=1", &[held.as_fd()])?;
         drop(held);
-        if !is_let_go(&barrier, PATIENCE)? {
+        if !is_let_go(&barrier, self.patience)? {
             return Ok(Answer::Silent);
         }
         let refused = is_let_go(&probe, Duration::ZERO)?;

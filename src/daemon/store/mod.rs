@@ -47,3 +47,43 @@ pub struct Handover {
 mod store_capnp {
     include!(concat!(env!("OUT_DIR"), "/store_capnp.rs"));
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::proto::{ContentId, IdempotencyKey, JobId, Priority};
+    use crate::r1cs::WitnessEncoding;
+    use std::{collections::BTreeMap, time::Duration};
+
+    /// A job of one partition that an earlier process has left, and its record.
+    pub(crate) fn left(key: &[u8], keeper: Keeper) -> (Story, Record) {
+        let admitted = Admitted {
+            job: JobId::generate(),
+            uid: 7,
+            key: IdempotencyKey::new(key).unwrap(),
+            circuit: "spend".into(),
+            circuit_id: ContentId([1; 32]),
+            key_id: ContentId([2; 32]),
+            partitions: 1,
+            priority: Priority::Normal,
+            build: String::new(),
+            result_bytes: 1,
+        };
+        let (name, encoding) = ("cuzk-w1.1".to_owned(), WitnessEncoding::Canonical);
+        let witness = StoredWitness { name, leased: true, offset: 0, length: 64, encoding };
+        let past = replay::Past { witness: Some(witness.clone()), ..replay::Past::default() };
+        let story = Story {
+            admitted: admitted.clone(),
+            partitions: vec![past],
+            backends: Vec::new(),
+            build: String::new(),
+            failure: None,
+            forgotten: false,
+            created: Duration::ZERO,
+            touched: Duration::ZERO,
+        };
+        let witnesses = BTreeMap::from([(0, witness.name)]);
+        let journal = journal::Journal::create().unwrap();
+        (story, Record::restored(admitted, journal, "cuzk-j1.1".into(), keeper, witnesses))
+    }
+}

@@ -182,3 +182,18 @@ impl IdempotencyKey {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_before_a_daemon_that_was_started_later() {
+        let (early, instance) = (JobId::generate(), InstanceId::generate());
+        assert!(!early.is_before(InstanceId(early.0)));
+        assert!(early.is_before(InstanceId([0xff; 16])));
+        assert!(!JobId::generate().is_before(InstanceId([0; 16])));
+        // What no daemon has made is from no time.
+        assert!(!JobId([1; 16]).is_before(instance));
+    }
+}

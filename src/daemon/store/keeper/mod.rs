@@ -64,6 +64,8 @@ struct Shared {
     state: Mutex<State>,
     wake: Condvar,
     offer: watch::Sender<Offer>,
+    /// The store can outlive a stop, too.
+    outlives_stop: bool,
 }
 
 #[derive(Default)]
@@ -102,7 +104,10 @@ impl Keeper {
         }
         let offer = if state.entries.is_empty() { Offer::Unknown } else { Offer::There };
         let offer = watch::Sender::new(offer);
-        let keeper = Self(Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), offer }));
+        // A systemd that can keep the store over a stop tells how large it is.
+        let outlives_stop = std::env::var_os("FDSTORE").is_some();
+        let (state, wake) = (Mutex::new(state), Condvar::new());
+        let keeper = Self(Arc::new(Shared { state, wake, offer, outlives_stop }));
         let thread = keeper.clone();
         thread::Builder::new().name("store".into()).spawn(move || thread.work(&manager))?;
         Ok(keeper)
@@ -123,6 +128,17 @@ impl Keeper {
     /// Whether there is a store, as far as that is known.
     pub fn offer(&self) -> Offer {
         self.0.offer.borrow().clone()
+    }
+
+    /// What becomes of so many jobs when the process ends in good order, in a few words.
+    pub fn at_a_stop(&self, jobs: usize) -> String {
+        match self.offer() {
+            Offer::There if self.0.outlives_stop => format!("{jobs} jobs stay with the service manager"),
+            Offer::There => format!(
+                "{jobs} jobs stay with the service manager over a restart, and are dropped by a stop (systemd before 254)"
+            ),
+            Offer::Unknown | Offer::None(_) => format!("{jobs} jobs are dropped"),
+        }
     }
 
     /// Has these kept, one use each; when the receiver says so, they outlive the process. After an error none is used.
@@ -191,6 +207,9 @@ impl Keeper {
                 Ok(Answer::Silent) => Offer::None("the service manager does not answer".into()),
                 Err(error) => Offer::None(format!("the service manager cannot be told: {error}")),
             };
+            if let Offer::None(why) = &offer {
+                tracing::warn!("jobs will not outlive this process, as there is no store for them: {why}");
+            }
             self.0.offer.send_replace(offer);
         }
         loop {
@@ -294,3 +313,6 @@ impl Keeper {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests;
