@@ -26,7 +26,7 @@ test: ## run all tests
 		echo "SKIPPED: the test that needs snarkjs, which is not to be had here" >&2; skip+=(--skip snarkjs_command); fi; \
 	if ! scripts/install-deps box; then \
 		echo "SKIPPED: the tests of the packages, which need root and Debian's systemd and rpm" >&2; \
-		skip+=(--skip lives_under_systemd); fi; \
+		skip+=(--skip under_systemd); fi; \
 	cargo test -- "$${skip[@]}"
 
 package: ## the packages for Debian and RPM, with the kernels for all devices; under target/packages

@@ -312,7 +312,7 @@ enum ErrorCode {
   deviceMemory @34;
   # A device ran out of memory in the middle of a proof.
   jobLost @35;
-  # The job's id is from before the daemon's start, and the daemon has no such job: it was lost with the one before,
+  # `await`: the job's id is from before the daemon's start, and the daemon has no such job: it was lost with the one before,
   # or had been acknowledged or had expired. Submitting it again is safe: its idempotency key is free.
   daemonDied @36;
   # The daemon died, again and again, while it was proving a partition of this job, in the end while it was proving

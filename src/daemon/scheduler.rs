@@ -143,7 +143,7 @@ impl Scheduler {
         self.0.instance
     }
 
-    /// What is said of a job that is not there: one from before this start may have been lost.
+    /// What is said of a job that is not there to whoever waits for it: one from before this start may have been lost.
     fn or_lost(&self, job: JobId, error: ProtocolError) -> ProtocolError {
         if error.code != ErrorCode::UnknownJob || !job.is_before(self.0.instance) {
             return error;
@@ -386,10 +386,9 @@ impl Scheduler {
     /// Cancels a job: see [`JobTable::cancel`].
     ///
     /// # Errors
-    /// `UnknownJob`, `JobLost`.
+    /// `UnknownJob`.
     pub fn cancel(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
-        let cancelled = self.with(|state| state.jobs.cancel(uid, job, Instant::now()));
-        if let Some(ended) = cancelled.map_err(|e| self.or_lost(job, e))? {
+        if let Some(ended) = self.with(|state| state.jobs.cancel(uid, job, Instant::now()))? {
             ended.log();
         }
         Ok(())
@@ -398,9 +397,9 @@ impl Scheduler {
     /// Forgets a job that has ended: see [`JobTable::acknowledge`].
     ///
     /// # Errors
-    /// `UnknownJob`, `JobLost`, `Busy`.
+    /// `UnknownJob`, `Busy`.
     pub fn acknowledge(&self, uid: u32, job: JobId) -> Result<(), ProtocolError> {
-        self.with(|state| state.jobs.acknowledge(uid, job)).map_err(|e| self.or_lost(job, e))
+        self.with(|state| state.jobs.acknowledge(uid, job))
     }
 
     /// The job that an idempotency key names.

@@ -57,6 +57,8 @@ is "$(systemctl is-active cuzk.service || true)" inactive
 # On a systemd that has it, reloads are waited for.
 version=$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')
 is "$(show Type)" "$([ "$version" -ge 253 ] && echo notify-reload || echo notify)"
+is "$(show FileDescriptorStoreMax)" 4096
+[ "$version" -lt 254 ] || is "$(show FileDescriptorStorePreserve)" yes
 is "$(stat -c '%a %U %G' /run/cuzk/cuzk.sock)" "660 root cuzk"
 is "$(stat -c '%a %U %G' /var/lib/cuzk)" "750 cuzk cuzk"
 cuzk-daemon --check-config | grep -qx OK

@@ -65,12 +65,12 @@ fn the_debian_package_lives_under_systemd() {
 }
 
 #[test]
-fn jobs_outlive_kills_and_reloads() {
+fn jobs_outlive_kills_and_reloads_under_systemd() {
     in_a_box(&["/mnt/test/itself", "--exact", "outlive::kills_and_reloads", "--ignored", "--nocapture"]);
 }
 
 #[test]
-fn jobs_outlive_restarts_and_upgrades() {
+fn jobs_outlive_restarts_and_upgrades_under_systemd() {
     in_a_box(&["/mnt/test/itself", "--exact", "outlive::restarts_and_upgrades", "--ignored", "--nocapture"]);
 }
 

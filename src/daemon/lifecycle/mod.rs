@@ -116,9 +116,10 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let Setup { config, source, backends, quarantined, notify, watchdog, store, set_log_level } = setup;
     let mut service = assemble(&config, &backends, quarantined)?;
+    let changes = service.registry.read(&config.circuits_dir).map_err(StartError::from)?;
+    // Only now: a start that the configuration forbids leaves the store as it is.
     let left = take_over(&mut service, store)?;
     let service = Arc::new(service);
-    let changes = service.registry.read(&config.circuits_dir).map_err(StartError::from)?;
     tracing::info!("circuits: {}", names(&changes.added));
     let mut workers = Vec::new();
     for (index, backend) in backends.into_iter().enumerate() {
