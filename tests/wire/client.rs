@@ -221,6 +221,28 @@ async fn a_memfd_of_the_callers_own_is_submitted() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_called_lost_is_submitted_again() {
+    let peer = Peer::start();
+    let client = connect(&peer).await;
+    let lost = || ProtocolError::new(ErrorCode::JobLost, "it is from before the daemon's start");
+    peer.world.refuse("await", lost());
+    let result = client.prove("small", |region| fill(0, region)).await.unwrap();
+    assert_whole(&result, 1);
+    let submits = peer.world.log().iter().filter(|kind| kind.starts_with("submit")).count();
+    assert_eq!(submits, 2);
+    // Whoever has nothing but the id is told; a daemon that restarts is waited for.
+    peer.world.refuse("await", lost());
+    assert_eq!(client.await_job(result.job).await.unwrap_err().code(), Some(ErrorCode::JobLost));
+    let key = IdempotencyKey::new(b"kept").unwrap();
+    let mut job = client.job(JobOptions::new("small").key(key)).unwrap();
+    let Next::Fill { partition, mut lease } = job.advance().await.unwrap() else { panic!() };
+    write(partition, &mut lease.region()).unwrap();
+    job.submit(partition, Witness::canonical(lease)).await.unwrap();
+    peer.world.refuse("await", ProtocolError::new(ErrorCode::Draining, "restarting"));
+    assert_whole(&client.await_job(job.id().unwrap()).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn a_refusal_that_may_pass_is_waited_out_and_another_is_not() {
     let peer = Peer::start();
     let client = connect(&peer).await;
