@@ -89,7 +89,8 @@ async fn jobs_go_on_after_a_crash_and_after_a_stop() {
         assert_eq!(found(&mut peer, name).await.job, *job);
         assert_proves(&key, &chain, &peer.wait(*job).await.unwrap(), &[*start]);
     }
-    assert!(manager.stored("cuzk-w").is_empty() && manager.stored("cuzk-j").len() == jobs.len());
+    let all = jobs.len();
+    manager.until(|manager| manager.stored("cuzk-w").is_empty() && manager.stored("cuzk-j").len() == all);
     // Results wait over another crash, and what is acknowledged does not come back.
     for (job, ..) in &jobs[..6] {
         assert!(matches!(peer.ask(RequestBody::Acknowledge(*job)).await, ReplyBody::Acknowledged));
@@ -153,7 +154,7 @@ async fn partitions_are_where_they_were() {
         status.jobs[0].partitions.iter().filter(|it| it.state == PartitionState::Proved).count() == 2
     };
     peer.status_until(proved).await;
-    assert!(manager.stored("cuzk-w").is_empty() || !manager.stored("cuzk-j").is_empty());
+    manager.until(|manager| manager.stored("cuzk-w").is_empty() && manager.stored("cuzk-j").len() == 1);
     manager.kill();
     manager.launch();
     let mut peer = Peer::greet(&manager.socket()).await;
@@ -222,18 +223,20 @@ async fn what_is_not_understood_is_refused_by_name() {
     let mut peer = Peer::greet(&manager.socket()).await;
     let mut jobs = Vec::new();
     for (name, start) in [(b"good", 1), (b"late", 2), (b"torn", 3), (b"gone", 4)] {
-        let before = manager.stored("cuzk-j");
+        let before = manager.stored("cuzk-");
         let (accepted, leased) = submitted(&mut peer, &chain, name, start).await;
-        let mut journals = manager.stored("cuzk-j");
-        journals.retain(|it| !before.contains(it));
-        jobs.push((accepted.job, journals[0].clone(), leased));
+        let new = |prefix: &str| {
+            let mut names = manager.stored(prefix);
+            names.retain(|it| !before.contains(it));
+            names.swap_remove(0)
+        };
+        jobs.push((accepted.job, new("cuzk-j"), new("cuzk-w"), leased));
     }
-    let witnesses = manager.stored("cuzk-w");
     manager.kill();
     // Written by another version; damaged; and a witness that is not there.
     manager.damage(&jobs[1].1, &[9], 8);
     manager.damage(&jobs[2].1, b"x", 200);
-    manager.lose(&witnesses[3]);
+    manager.lose(&jobs[3].2);
     manager.launch();
     let mut peer = Peer::greet(&manager.socket()).await;
     let log = manager.log();

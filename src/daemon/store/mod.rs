@@ -2,8 +2,8 @@
 //! descriptors. A job's *journal* is a memfd that tells its story; a *witness* is the memfd that its submitter wrote.
 //! The manager keeps a descriptor of each and hands them to the next process, whatever ended this one.
 //!
-//! - Before a submission is accepted, journal and witness are in the store: [`admission`], by way of the [`keeper`].
-//! - From then on each step of the job is written to its journal, without asking anybody: [`record`].
+//! - Before a submission is accepted, journal and witness are in the store: [`admission`], by way of the `keeper`.
+//! - From then on each step of the job is written to its journal, without asking anybody: `record`.
 //! - A new process tells itself the stories and goes on where they end: [`restore`].
 //!
 //! Without a service manager, or with one that has no store, jobs live and die with the process.
