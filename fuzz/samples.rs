@@ -6,10 +6,11 @@ use cuzk::{
     formats::bellman,
     groth16::{ProvingKey, setup::insecure_setup},
     proto::{
-        Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState,
-        ErrorCode, Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus, KeyTier, Lease,
-        LeaseRequest, MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority, Progress,
-        ProtocolError, Reply, ReplyBody, Request, RequestBody, Span, Status, Submit, Welcome, WitnessSource,
+        Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters,
+        CurrentPartition, DaemonState, ErrorCode, Hello, IdempotencyKey, IdleTimes, InstanceId, JobId,
+        JobResult, JobStatus, KeyTier, Lease, LeaseRequest, MemoryStatus, PartitionProof, PartitionState,
+        PartitionStatus, Priority, Progress, ProtocolError, QueueStatus, Reply, ReplyBody, Request,
+        RequestBody, Span, StageBuffers, Status, Submit, TraceRequest, Welcome, WitnessSource,
     },
     r1cs::{Circuit, CircuitBuilder, WitnessEncoding, file},
 };
@@ -35,6 +36,7 @@ pub fn requests() -> Vec<Vec<u8>> {
             encoding: WitnessEncoding::Packed,
             witness,
             length: 64,
+            deadline: Some(Duration::from_millis(9)),
         })
     };
     let bodies = [
@@ -48,6 +50,8 @@ pub fn requests() -> Vec<Vec<u8>> {
         RequestBody::Acknowledge(JOB),
         RequestBody::Cancel(JOB),
         RequestBody::Status,
+        RequestBody::Metrics,
+        RequestBody::Trace(TraceRequest { job: Some(JOB), last: 0 }),
         RequestBody::Find(key()),
     ];
     bodies.into_iter().map(|body| Request { id: 7, body }.encode()).collect()
@@ -65,6 +69,9 @@ pub fn replies() -> Vec<Vec<u8>> {
         domain_log2: 17,
         tier: KeyTier::Host,
         problem: String::new(),
+        references: 2,
+        key_bytes: 1 << 30,
+        circuit_bytes: 1 << 20,
     };
     let proof = PartitionProof {
         proof: [5; 192],
@@ -92,6 +99,16 @@ pub fn replies() -> Vec<Vec<u8>> {
             memory: 1 << 37,
             memory_kept: 1 << 30,
             circuits: vec!["spend".into()],
+            slots: 2,
+            busy: Duration::from_nanos(77),
+            idle: IdleTimes::default(),
+            current: vec![CurrentPartition {
+                job: JOB,
+                partition: 0,
+                circuit: "spend".into(),
+                stage: "msm_h".into(),
+                running: Duration::from_millis(2),
+            }],
         }],
         memory: MemoryStatus::default(),
         circuits: vec![circuit.clone()],
@@ -107,6 +124,13 @@ pub fn replies() -> Vec<Vec<u8>> {
         counters: Counters::default(),
         connections: 1,
         message: "serving".into(),
+        queues: vec![QueueStatus {
+            priority: Priority::Normal,
+            partitions: 3,
+            users: 1,
+            oldest: Duration::from_millis(4),
+        }],
+        buffers: vec![StageBuffers { stage: "witness".into(), buffers: 1, bytes: 4096 }],
     };
     let bodies = [
         ReplyBody::Error(ProtocolError::new(ErrorCode::Busy, "later")),
@@ -135,6 +159,8 @@ pub fn replies() -> Vec<Vec<u8>> {
         ReplyBody::Cancelled,
         ReplyBody::Status(status),
         ReplyBody::Attached(1 << 20),
+        ReplyBody::Metrics("cuzk_up 1\n".into()),
+        ReplyBody::Trace("[]".into()),
     ];
     bodies.into_iter().map(|body| Reply { id: 7, body }.encode()).collect()
 }

@@ -53,6 +53,10 @@ struct Request {
     # Nobody waits any more for the reply to this connection's request of this id: if it is still to be
     # answered it no longer will be, and counts no longer. What a `submit` has begun stays begun; a lease that
     # was granted before is the client's to give back. Answered by `abandoned`, for any id.
+    metrics @12 :Void;
+    # What `status` counts and times, in the text format of Prometheus.
+    trace @13 :TraceRequest;
+    # Where the time of partitions went, as a Chrome trace.
   }
 }
 
@@ -75,6 +79,9 @@ struct Reply {
     attached @12 :UInt64;
     # The reply is in descriptor 0, a sealed memfd of this many bytes.
     abandoned @13 :Void;
+    metrics @14 :Text;
+    trace @15 :Text;
+    # JSON in Chrome's trace event format.
   }
 }
 
@@ -107,8 +114,10 @@ enum KeyTier {
   notLoaded @0;
   loading @1;
   host @2;
-  # Ready for the CPU.
+  # In the host's memory, and on no device.
   failed @3;
+  device @4;
+  # Also on a device.
 }
 
 struct CircuitInfo {
@@ -125,6 +134,11 @@ struct CircuitInfo {
   tier @7 :KeyTier;
   problem @8 :Text;
   # Why the circuit cannot be served; empty where it can.
+  references @9 :UInt32;
+  # Leases, jobs and proofs that hold it: while there are any it makes room for nobody.
+  keyBytes @10 :UInt64;
+  circuitBytes @11 :UInt64;
+  # What they take of the memory budget; 0 until loaded.
 }
 
 struct LeaseRequest {
@@ -171,6 +185,10 @@ struct Submit {
   }
   length @9 :UInt64;
   # Bytes of the encoded witness. Canonical and montgomery: exactly 32 * (1 + public inputs + auxiliary).
+  deadlineMs @10 :UInt64;
+  # How long after its first partition is accepted the job's result is of any use; 0: for ever. A job that
+  # is not done by then fails with `deadlineExceeded`. Among jobs of one priority and user the earlier deadline
+  # goes first. The job's first partition to be accepted says it for all.
 }
 
 struct MemfdRange {
@@ -208,7 +226,7 @@ struct Progress {
   partition @1 :UInt32;
   state @2 :PartitionState;
   stage @3 :Text;
-  # While running: copy, evaluate, quotient, msm_h, msm_l, msm_a, msm_b1, msm_b2, assemble, verify.
+  # While running: the stage of the proof; see Span.
 }
 
 struct JobResult {
@@ -237,9 +255,11 @@ struct PartitionProof {
 
 struct Span {
   stage @0 :Text;
-  # queued, copy, evaluate, quotient, msm_h, msm_l, msm_a, msm_b1, msm_b2, assemble, verify.
+  # lease (waiting for memory), witness (the client has it and writes), queued, pin (its pages are locked for the
+  # device), slot (waiting for the device), key (its way to the device), copy, evaluate, quotient, msm_h, msm_l,
+  # msm_a, msm_b1, msm_b2, wipe, assemble, verify.
   startNs @1 :UInt64;
-  # Since the partition was submitted.
+  # Since the partition was submitted; since its memory was asked for, where it is its lease's first.
   durationNs @2 :UInt64;
 }
 
@@ -254,6 +274,8 @@ struct Error {
   # notCanonical: the value's index in z. unsatisfied: the first unsatisfied constraint. Otherwise 0.
   partition @5 :UInt32;
   # The partition at fault, for errors that answer `await`.
+  queueLength @6 :UInt32;
+  # Partitions that wait for a prover, where that is why.
 }
 
 enum Retry {
@@ -280,6 +302,7 @@ enum ErrorCode {
   permissionDenied @9;
   quotaExceeded @10;
   busy @11;
+  # Memory is short, or there are as many jobs as are allowed: later.
   draining @12;
   unknownCircuit @13;
   circuitUnavailable @14;
@@ -317,6 +340,15 @@ enum ErrorCode {
   daemonDied @36;
   # The daemon died, again and again, while it was proving a partition of this job, in the end while it was proving
   # nothing else. It is not tried once more.
+  deadlineExceeded @37;
+  # The job was not done in the time that its owner gave it.
+}
+
+struct TraceRequest {
+  job @0 :Data;
+  # The partitions of this job; empty: of any.
+  last @1 :UInt32;
+  # At most so many, those that ended last; 0: as many as the daemon remembers.
 }
 
 struct Status {
@@ -335,6 +367,26 @@ struct Status {
   omittedJobs @11 :UInt32;
   # Jobs that are not among `jobs`, which has at most 65,536 partitions: unfinished jobs come first there,
   # oldest first, then finished ones, newest first.
+  queues @12 :List(QueueStatus);
+  # Of those that are not empty, the most urgent first.
+  buffers @13 :List(StageBuffers);
+  # Witness buffers in flight, by what is done with them.
+}
+
+struct QueueStatus {
+  priority @0 :Priority;
+  partitions @1 :UInt32;
+  users @2 :UInt32;
+  # How many users they belong to.
+  oldestMs @3 :UInt64;
+  # How long the one that has waited longest has waited.
+}
+
+struct StageBuffers {
+  stage @0 :Text;
+  # witness (the client has it), queued, or the stage of the proof.
+  buffers @1 :UInt32;
+  bytes @2 :UInt64;
 }
 
 enum DaemonState {
@@ -359,6 +411,34 @@ struct BackendStatus {
   memoryKept @7 :UInt64;
   circuits @8 :List(Text);
   # Names of the circuits that are on the device.
+  slots @9 :UInt32;
+  # Partitions that it takes on at once: one is computed, the others are made ready or brought to their end.
+  busyNs @10 :UInt64;
+  # Time, since its start, in which it computed or copied.
+  idle @11 :IdleTimes;
+  current @12 :List(CurrentPartition);
+}
+
+struct IdleTimes {
+  # The rest of the time, in nanoseconds, by what was missing.
+  noWork @0 :UInt64;
+  witness @1 :UInt64;
+  # Clients held memory and had not submitted.
+  memory @2 :UInt64;
+  # Requests waited for memory.
+  key @3 :UInt64;
+  # A circuit was being loaded.
+  epilogue @4 :UInt64;
+  # Partitions were being made ready, assembled or verified on the host, and no slot was free for another.
+}
+
+struct CurrentPartition {
+  job @0 :Data;
+  partition @1 :UInt32;
+  circuit @2 :Text;
+  stage @3 :Text;
+  runningMs @4 :UInt64;
+  # Since it left the queue.
 }
 
 enum BackendState {
@@ -379,6 +459,13 @@ struct MemoryStatus {
   # Provers' own vectors.
   waiting @6 :UInt32;
   # Requests waiting for memory.
+  peakBytes @7 :UInt64;
+  # The most that was ever used.
+  lockedBytes @8 :UInt64;
+  # Of the used ones, what is locked for devices to copy from.
+  residentBytes @9 :UInt64;
+  peakResidentBytes @10 :UInt64;
+  # What the kernel counts as the process's own, now and at most: less where keys are in files.
 }
 
 struct JobStatus {

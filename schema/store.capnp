@@ -45,6 +45,8 @@ struct Admitted {
   # The build id of the daemon that admitted it.
   resultBytes @9 :UInt64;
   # What its results may take, as charged to its owner.
+  deadlineMs @10 :UInt64;
+  # How long after this entry its result is of any use; 0: for ever.
 }
 
 struct Submitted {

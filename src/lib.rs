@@ -3,7 +3,8 @@
 //! Layers, each importing only from those above it in this list: `files` (written whole, opened if regular), `algebra`
 //! (field, curves, transforms, multi-exponentiation), `r1cs` (circuits), `groth16` (keys, prover,
 //! verifier), `gpu` (the same prover on a device), `formats` (other tools' files), `units` ("16GiB"), `catalog` (circuits
-//! by name), `shm` (witness memory), `proto` (packets and messages), `client`, `daemon`, `cli`.
+//! by name), `shm` (witness memory), `proto` (packets and messages), `documents` (what a
+//! status says, as JSON), `client`, `daemon`, `cli`.
 #[cfg(feature = "prover")]
 pub mod algebra;
 #[cfg(any(feature = "cli", feature = "daemon"))]
@@ -14,6 +15,8 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "daemon")]
 pub mod daemon;
+#[cfg(any(feature = "cli", feature = "daemon"))]
+pub mod documents;
 #[cfg(feature = "prover")]
 pub(crate) mod files;
 #[cfg(feature = "prover")]

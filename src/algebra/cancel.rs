@@ -1,9 +1,17 @@
 //! Cooperative cancellation of long computations: a flag that the owner raises and the computation
 //! looks at between bounded pieces of work. The looks are counted: they are the computation's heartbeat.
+//! A computation may also be asked to make way for a more urgent one: it stops likewise, and is begun again later.
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicU8, AtomicU64, Ordering},
 };
+
+/// Nobody wants it to stop.
+const GO_ON: u8 = 0;
+/// Another one is more urgent.
+const MAKE_WAY: u8 = 1;
+/// Its result is no longer wanted.
+const CANCELLED: u8 = 2;
 
 /// A shared flag; clones observe the same flag.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +19,7 @@ pub struct CancelToken(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    raised: AtomicBool,
+    raised: AtomicU8,
     looks: AtomicU64,
 }
 
@@ -28,12 +36,22 @@ impl CancelToken {
 
     /// Raises the flag; it stays raised.
     pub fn cancel(&self) {
-        self.0.raised.store(true, Ordering::Relaxed);
+        self.0.raised.fetch_max(CANCELLED, Ordering::Relaxed);
     }
 
-    /// Whether the flag is raised.
+    /// Whether the flag is raised because the result is no longer wanted.
     pub fn is_cancelled(&self) -> bool {
-        self.0.raised.load(Ordering::Relaxed)
+        self.0.raised.load(Ordering::Relaxed) == CANCELLED
+    }
+
+    /// Raises the flag for a more urgent computation: this one's result is still wanted, later.
+    pub fn preempt(&self) {
+        self.0.raised.fetch_max(MAKE_WAY, Ordering::Relaxed);
+    }
+
+    /// Whether the flag is raised for a more urgent computation, and for no other reason.
+    pub fn is_preempted(&self) -> bool {
+        self.0.raised.load(Ordering::Relaxed) == MAKE_WAY
     }
 
     /// Fails once the flag is raised.
@@ -42,7 +60,7 @@ impl CancelToken {
     /// [`Cancelled`].
     pub fn check(&self) -> Result<(), Cancelled> {
         self.0.looks.fetch_add(1, Ordering::Relaxed);
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+        if self.0.raised.load(Ordering::Relaxed) == GO_ON { Ok(()) } else { Err(Cancelled) }
     }
 
     /// How often [`CancelToken::check`] was called: a computation that is not stuck makes this grow.
@@ -65,5 +83,17 @@ mod tests {
         assert_eq!(computation.check(), Err(Cancelled));
         assert!(computation.is_cancelled() && !owner.is_cancelled());
         assert_eq!(watched.looks(), 2);
+    }
+
+    #[test]
+    fn making_way_stops_and_a_cancellation_outlasts_it() {
+        let token = CancelToken::new();
+        token.preempt();
+        assert_eq!(token.check(), Err(Cancelled));
+        assert!(token.is_preempted() && !token.is_cancelled());
+        token.cancel();
+        token.preempt();
+        assert!(token.is_cancelled() && !token.is_preempted());
+        assert_eq!(token.check(), Err(Cancelled));
     }
 }

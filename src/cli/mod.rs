@@ -10,11 +10,13 @@ pub mod daemon;
 pub mod failure;
 pub mod files;
 pub mod generate;
+pub mod metrics;
 pub mod output;
 pub mod plan;
 pub mod prove;
 pub mod setup;
 pub mod status;
+pub mod trace;
 pub mod verify;
 
 use clap::{Parser, Subcommand, error::ErrorKind};
@@ -45,6 +47,8 @@ enum Verb {
     Plan(plan::Plan),
     Setup(setup::Setup),
     Status(status::StatusArgs),
+    Metrics(metrics::Metrics),
+    Trace(trace::Trace),
     Cancel(cancel::Cancel),
     #[command(hide = true)]
     Generate(generate::Generate),
@@ -66,6 +70,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Plan(verb) => plan::run(verb, output),
         Verb::Setup(verb) => setup::run(verb, output),
         Verb::Status(_) => status::run(&cli.socket, output),
+        Verb::Metrics(_) => metrics::run(&cli.socket, output),
+        Verb::Trace(verb) => trace::run(verb, &cli.socket, output),
         Verb::Cancel(verb) => cancel::run(verb, &cli.socket, output),
         Verb::Generate(verb) => generate::run(verb),
     };

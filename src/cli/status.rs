@@ -4,9 +4,9 @@ use super::{
     failure::Outcome,
     output::{bytes, table},
 };
+use crate::documents;
 use crate::proto::{BackendState, BackendStatus, JobStatus, PartitionState, Status};
 use clap::Args;
-use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
 /// Show what the daemon is doing: its circuits, jobs, memory and totals.
@@ -19,58 +19,8 @@ pub struct StatusArgs {}
 /// No daemon, or its refusal.
 pub fn run(socket: &Path, output: Output) -> Outcome {
     let status = daemon::ask(socket)?.status().map_err(Failure::from)?;
-    output.answer(&document(&status), || text(&status))?;
+    output.answer(&documents::status(&status), || text(&status))?;
     Ok(Exit::Ok)
-}
-
-fn milliseconds(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn document(status: &Status) -> Value {
-    let backends: Vec<_> = status
-        .backends
-        .iter()
-        .map(|b| {
-            json!({
-                "name": b.name, "why": b.why, "running": b.running, "state": b.state.name(),
-                "retries": b.retries, "device": Some(&b.device).filter(|d| !d.is_empty()),
-                "memory": b.memory, "memory_kept": b.memory_kept, "circuits": b.circuits,
-            })
-        })
-        .collect();
-    let partitions = |job: &JobStatus| -> Vec<Value> {
-        let one = |p: &crate::proto::PartitionStatus| json!({ "state": p.state.name(), "stage": Some(&p.stage).filter(|s| !s.is_empty()) });
-        job.partitions.iter().map(one).collect()
-    };
-    let jobs: Vec<_> = status
-        .jobs
-        .iter()
-        .map(|job| {
-            json!({
-                "job": job.job.to_string(), "uid": job.uid, "circuit": job.circuit,
-                "priority": job.priority.name(), "age_ms": milliseconds(job.age),
-                "partitions": partitions(job),
-            })
-        })
-        .collect();
-    let (memory, counters) = (&status.memory, &status.counters);
-    json!({
-        "build": status.build, "pid": status.pid, "uptime_ms": milliseconds(status.uptime),
-        "state": status.state.name(), "message": status.message, "connections": status.connections,
-        "backends": backends,
-        "memory": {
-            "total": memory.total, "used": memory.used, "leases": memory.leases, "keys": memory.keys,
-            "circuits": memory.circuits, "working": memory.working, "waiting": memory.waiting,
-        },
-        "circuits": status.circuits.iter().map(circuits::document).collect::<Vec<_>>(),
-        "jobs": jobs, "omitted_jobs": status.omitted_jobs,
-        "counters": {
-            "submitted": counters.submitted, "proved": counters.proved, "failed": counters.failed,
-            "cancelled": counters.cancelled, "self_check_retries": counters.self_check_retries,
-            "refused": counters.refused,
-        },
-    })
 }
 
 fn text(status: &Status) -> String {
@@ -88,6 +38,12 @@ fn text(status: &Status) -> String {
     }
     for backend in &status.backends {
         lines.push(prover(backend));
+        lines.extend(spent(backend));
+        for it in &backend.current {
+            let (job, partition, circuit, stage) = (it.job, it.partition, &it.circuit, &it.stage);
+            let seconds = it.running.as_secs_f64();
+            lines.push(format!("  {job}/{partition} of {circuit}: {stage}, for {seconds:.1} s"));
+        }
     }
     lines.push(format!(
         "memory: {} of {} used: keys {}, circuits {}, witnesses {}, provers {}; {} waiting",
@@ -99,6 +55,30 @@ fn text(status: &Status) -> String {
         bytes(memory.working),
         memory.waiting,
     ));
+    lines.push(format!(
+        "  {} at most; {} locked for devices; resident {}, {} at most",
+        bytes(memory.peak),
+        bytes(memory.locked),
+        bytes(memory.resident),
+        bytes(memory.peak_resident),
+    ));
+    for queue in &status.queues {
+        lines.push(format!(
+            "queue {}: {} partitions of {} users, the oldest for {:.1} s",
+            queue.priority.name(),
+            queue.partitions,
+            queue.users,
+            queue.oldest.as_secs_f64(),
+        ));
+    }
+    let buffers: Vec<_> = status
+        .buffers
+        .iter()
+        .map(|it| format!("{} {} ({})", it.buffers, it.stage, bytes(it.bytes)))
+        .collect();
+    if !buffers.is_empty() {
+        lines.push(format!("witness buffers: {}", buffers.join(", ")));
+    }
     lines.push(format!(
         "partitions: {} submitted, {} proved, {} failed, {} cancelled; {} requests refused",
         counters.submitted, counters.proved, counters.failed, counters.cancelled, counters.refused,
@@ -137,6 +117,19 @@ fn prover(backend: &BackendStatus) -> String {
     format!("{}: {} ({})", backend.name, parts.join(", "), backend.why)
 }
 
+/// Where a prover's time has gone, in a line; None for one that does not prove.
+fn spent(backend: &BackendStatus) -> Option<String> {
+    let all = (backend.busy + backend.idle.total()).as_secs_f64();
+    if all == 0.0 {
+        return None;
+    }
+    let share = |time: Duration| format!("{:.1} %", 100.0 * time.as_secs_f64() / all);
+    let idle = backend.idle.by_cause().into_iter().filter(|(_, time)| !time.is_zero());
+    let idle: Vec<_> =
+        idle.map(|(cause, time)| format!("{} {}", cause.replace('_', " "), share(time))).collect();
+    Some(format!("  busy {} of the time; idle: {}", share(backend.busy), idle.join(", ")))
+}
+
 fn jobs(jobs: &[JobStatus]) -> String {
     let mut rows =
         vec![["JOB", "CIRCUIT", "PRIORITY", "UID", "AGE", "PARTITIONS"].map(String::from).to_vec()];
@@ -160,10 +153,10 @@ fn jobs(jobs: &[JobStatus]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::IdleTimes;
 
-    #[test]
-    fn provers_say_what_they_do_and_why_not() {
-        let cpu = BackendStatus {
+    fn cpu() -> BackendStatus {
+        BackendStatus {
             name: "cpu".into(),
             why: "no driver".into(),
             running: 1,
@@ -173,15 +166,31 @@ mod tests {
             memory: 0,
             memory_kept: 0,
             circuits: Vec::new(),
-        };
-        assert_eq!(prover(&cpu), "cpu: proving 1 (no driver)");
+            slots: 1,
+            busy: Duration::ZERO,
+            idle: IdleTimes::default(),
+            current: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn time_is_told_by_its_causes() {
+        assert_eq!(spent(&cpu()), None);
+        let idle = IdleTimes { witness: Duration::from_secs(1), ..IdleTimes::default() };
+        let cpu = BackendStatus { busy: Duration::from_secs(3), idle, ..cpu() };
+        assert_eq!(spent(&cpu).as_deref(), Some("  busy 75.0 % of the time; idle: witness 25.0 %"));
+    }
+
+    #[test]
+    fn provers_say_what_they_do_and_why_not() {
+        assert_eq!(prover(&cpu()), "cpu: proving 1 (no driver)");
         let device = BackendStatus {
             name: "cuda:GPU-6f0a1b2c".into(),
             retries: 2,
             memory: 16 << 30,
             memory_kept: 3 << 29,
             circuits: vec!["spend".into(), "output".into()],
-            ..cpu
+            ..cpu()
         };
         let line = prover(&device);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The client for programs without an asynchronous runtime: the same, one call at a time.
 use super::{ClientError, JobEvent, JobOptions, Lease, Next, RetryPolicy, Witness, WitnessWriter};
-use crate::proto::{Accepted, CircuitInfo, IdempotencyKey, JobId, JobResult, Status, Welcome};
+use crate::proto::{Accepted, CircuitInfo, IdempotencyKey, JobId, JobResult, Status, TraceRequest, Welcome};
 use std::{error::Error, path::Path, sync::Arc};
 use tokio::runtime::{Builder, Runtime};
 
@@ -38,6 +38,16 @@ impl Client {
     /// What the daemon is doing.
     pub fn status(&self) -> Result<Status, ClientError> {
         self.runtime.block_on(self.client.status())
+    }
+
+    /// What [`Self::status`] counts and times, in the text format of Prometheus.
+    pub fn metrics(&self) -> Result<String, ClientError> {
+        self.runtime.block_on(self.client.metrics())
+    }
+
+    /// Where the time of partitions went: JSON in Chrome's trace event format.
+    pub fn trace(&self, request: TraceRequest) -> Result<String, ClientError> {
+        self.runtime.block_on(self.client.trace(request))
     }
 
     /// Memory for one witness; see [`super::Client::lease`].

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 /// What ends a request.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "made once a reply and consumed at once")]
 pub(super) enum Answer {
     /// A reply that is complete in itself.
     Reply(ReplyBody),

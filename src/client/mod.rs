@@ -42,7 +42,7 @@ pub use writer::WitnessWriter;
 
 use crate::proto::{
     Accepted, CircuitInfo, ErrorCode, IdempotencyKey, JobId, JobResult, LeaseRequest, ReplyBody, RequestBody,
-    Status, Welcome,
+    Status, TraceRequest, Welcome,
 };
 use connection::Connection;
 use mailbox::Answer;
@@ -112,6 +112,22 @@ impl Client {
         match self.call(RequestBody::Status).await? {
             Answer::Reply(ReplyBody::Status(status)) => Ok(status),
             _ => Err(ClientError::unexpected("status")),
+        }
+    }
+
+    /// What [`Self::status`] counts and times, in the text format of Prometheus.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        match self.call(RequestBody::Metrics).await? {
+            Answer::Reply(ReplyBody::Metrics(text)) => Ok(text),
+            _ => Err(ClientError::unexpected("metrics")),
+        }
+    }
+
+    /// Where the time of partitions went: JSON in Chrome's trace event format.
+    pub async fn trace(&self, request: TraceRequest) -> Result<String, ClientError> {
+        match self.call(RequestBody::Trace(request)).await? {
+            Answer::Reply(ReplyBody::Trace(text)) => Ok(text),
+            _ => Err(ClientError::unexpected("trace")),
         }
     }
 

@@ -4,7 +4,7 @@ use super::witness::{ReadError, Witness};
 use crate::algebra::{CancelToken, Canonical};
 use crate::gpu::prover::DeviceError;
 use crate::groth16::{Proof, ProveError, ProvingKey, Randomness, Stage, Timeline};
-use crate::proto::ContentId;
+use crate::proto::{ContentId, Priority};
 use crate::r1cs::Circuit;
 
 /// One proof to be made.
@@ -19,6 +19,8 @@ pub struct ProofRequest<'a> {
     pub key: &'a ProvingKey,
     /// The witness in shared memory: untrusted, and to be read once.
     pub witness: &'a Witness,
+    /// How urgent it is.
+    pub priority: Priority,
     /// Blinding.
     pub randomness: Randomness,
     /// To be looked at between bounded pieces of work; the looks are the worker's heartbeat.
@@ -78,7 +80,7 @@ pub struct Quarantined {
     pub why: String,
 }
 
-/// A prover on some device. A worker thread calls it, one proof at a time.
+/// A prover on some device. Its workers call it, each with one proof at a time.
 pub trait Backend: Send + Sync {
     /// Its name in results and status, e.g. "cpu".
     fn name(&self) -> &str;
@@ -89,6 +91,21 @@ pub trait Backend: Send + Sync {
     /// Bytes of host memory that a proof takes beside circuit, key and shared witness. They are set aside
     /// when the circuit is loaded and charged before the proof starts.
     fn working_bytes(&self, circuit: &Circuit, key: &ProvingKey) -> u64;
+
+    /// How many partitions it takes on at once, one worker each.
+    fn slots(&self) -> usize {
+        1
+    }
+
+    /// Whether assembly and verification, which are always the host's work, take the prover's own time.
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    /// Whether it proves with this circuit and key without loading them first.
+    fn has(&self, _circuit_id: ContentId, _key: &ProvingKey) -> bool {
+        true
+    }
 
     /// What it has of a device, as it is now; None for the CPU.
     fn device_use(&self) -> Option<DeviceUse> {

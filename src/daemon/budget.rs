@@ -50,6 +50,8 @@ pub struct Usage {
     pub working: u64,
     /// Requests that wait for memory.
     pub waiting: usize,
+    /// The most that was ever used.
+    pub peak: u64,
 }
 
 impl Usage {
@@ -118,6 +120,11 @@ impl State {
         if demand.headroom > 0 {
             *self.headroom.entry(demand.headroom).or_default() += 1;
         }
+        self.note_peak();
+    }
+
+    fn note_peak(&mut self) {
+        self.usage.peak = self.usage.peak.max(self.usage.used());
     }
 
     fn release(&mut self, demand: &Demand) {
@@ -249,6 +256,7 @@ impl Budget {
             return Err(HeadroomExceeded { wanted: bytes, available });
         }
         state.usage.working += bytes;
+        state.note_peak();
         Ok(Working { budget: self.clone(), bytes })
     }
 
@@ -328,6 +336,13 @@ mod tests {
         Demand { leases: bytes, ..Demand::default() }
     }
 
+    /// Nothing is used, and nobody waits.
+    fn assert_all_free(budget: &Budget, total: u64) {
+        let usage = budget.usage();
+        assert!(usage.peak > 0 && usage.peak <= total, "{usage:?}");
+        assert_eq!(usage, Usage { total, peak: usage.peak, ..Usage::default() });
+    }
+
     /// Polls once.
     fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -360,7 +375,7 @@ mod tests {
         drop(first);
         assert_eq!(budget.usage().leases, 40);
         drop(second);
-        assert_eq!(budget.usage(), Usage { total: 100, ..Usage::default() });
+        assert_all_free(&budget, 100);
     }
 
     #[test]
@@ -394,7 +409,7 @@ mod tests {
         let second = poll(&mut small).unwrap().unwrap();
         assert_eq!(budget.usage().leases, 90);
         drop((first, second));
-        assert_eq!(budget.usage(), Usage { total: 100, ..Usage::default() });
+        assert_all_free(&budget, 100);
     }
 
     #[test]
@@ -472,7 +487,7 @@ mod tests {
         assert_eq!(held.try_resize(larger), Ok(false));
         assert_eq!(*held.demand(), smaller);
         drop((held, lease));
-        assert_eq!(budget.usage(), Usage { total: 100, ..Usage::default() });
+        assert_all_free(&budget, 100);
     }
 
     #[tokio::test]
@@ -490,7 +505,7 @@ mod tests {
         for task in tasks.collect::<Vec<_>>() {
             task.await.unwrap();
         }
-        assert_eq!(budget.usage(), Usage { total: 64, ..Usage::default() });
+        assert_all_free(&budget, 64);
     }
 
     proptest! {

@@ -33,6 +33,10 @@ impl Backend for CpuBackend {
         &self.why
     }
 
+    fn is_host(&self) -> bool {
+        true
+    }
+
     fn working_bytes(&self, circuit: &Circuit, key: &ProvingKey) -> u64 {
         CpuProver::working_bytes(circuit, key, self.pool.current_num_threads())
     }

@@ -27,6 +27,16 @@ impl Default for HostFiles {
     }
 }
 
+/// Bytes that the kernel counts as this process's own, now and at most; zero where it does not tell.
+pub fn resident() -> (u64, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    };
+    (of("VmRSS:").unwrap_or(0) << 10, of("VmHWM:").unwrap_or(0) << 10)
+}
+
 /// Why the budget cannot be found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -157,6 +167,12 @@ fn group_limit(path: &Path) -> Result<Option<u64>, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_process_is_resident() {
+        let (now, most) = resident();
+        assert!(now > 1 << 20 && most >= now, "{now} {most}");
+    }
 
     const GIB: u64 = 1 << 30;
 

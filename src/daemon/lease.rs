@@ -1,15 +1,21 @@
 //! Witness memory that the daemon has lent to a connection. A lease is used by at most one partition at a
 //! time, and is free again when that use is dropped.
-use super::{budget::Reservation, pages::PageLock, users::Charge};
+use super::{
+    budget::Reservation,
+    instruments::{Activity, Writing},
+    pages::PageLock,
+    users::Charge,
+};
 use crate::proto::{ErrorCode, ProtocolError};
 use crate::shm::LeasedBuffer;
 use std::{
     any::Any,
     io,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 /// One lease. It ends when its connection and the partition that uses it have let go of it.
@@ -19,12 +25,23 @@ pub struct Lease {
     buffer: LeasedBuffer,
     in_use: AtomicBool,
     given_back: AtomicBool,
+    holder: Mutex<Holder>,
+    activity: Option<Activity>,
     /// The memory is also in the store, from where another process may read it.
     stored: AtomicBool,
     /// Held, so that the circuit cannot make room for others while a witness is made for it.
     _circuit: Arc<dyn Any + Send + Sync>,
     _reservation: Reservation,
     _charge: Charge,
+}
+
+/// What is known of the client that has the memory.
+#[derive(Default)]
+struct Holder {
+    /// When it asked for the memory, and when it got it; taken by the first use.
+    waited: Option<(Instant, Instant)>,
+    /// While no partition uses the memory.
+    writing: Option<Writing>,
 }
 
 impl Lease {
@@ -39,8 +56,12 @@ impl Lease {
         circuit: Arc<dyn Any + Send + Sync>,
         reservation: Reservation,
         charge: Charge,
+        (asked, activity): (Instant, &Activity),
     ) -> io::Result<Arc<Self>> {
-        Ok(Self::of(LeasedBuffer::create(length)?, id, circuit, reservation, charge))
+        let buffer = LeasedBuffer::create(length)?;
+        let writing = Some(activity.write(buffer.size()));
+        let holder = Holder { waited: Some((asked, Instant::now())), writing };
+        Ok(Self::of(buffer, id, circuit, (reservation, charge), holder, Some(activity.clone())))
     }
 
     /// The memory of a lease that an earlier process has left. It is no connection's, and so has no name.
@@ -50,15 +71,16 @@ impl Lease {
         reservation: Reservation,
         charge: Charge,
     ) -> Arc<Self> {
-        Self::of(buffer, 0, circuit, reservation, charge)
+        Self::of(buffer, 0, circuit, (reservation, charge), Holder::default(), None)
     }
 
     fn of(
         buffer: LeasedBuffer,
         id: u64,
         circuit: Arc<dyn Any + Send + Sync>,
-        reservation: Reservation,
-        charge: Charge,
+        (reservation, charge): (Reservation, Charge),
+        holder: Holder,
+        activity: Option<Activity>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -66,6 +88,8 @@ impl Lease {
             buffer,
             in_use: AtomicBool::new(false),
             given_back: AtomicBool::new(false),
+            holder: Mutex::new(holder),
+            activity,
             stored: AtomicBool::new(false),
             _circuit: circuit,
             _reservation: reservation,
@@ -98,7 +122,17 @@ impl Lease {
             let message = format!("lease {} holds the witness of a partition that is not finished", self.id);
             return Err(ProtocolError::new(ErrorCode::LeaseInUse, message));
         }
-        Ok(LeaseUse { lease: self.clone(), released: false })
+        let waited = {
+            let mut holder = self.holder();
+            holder.writing = None;
+            holder.waited.take()
+        };
+        Ok(LeaseUse { lease: self.clone(), released: false, waited })
+    }
+
+    fn holder(&self) -> MutexGuard<'_, Holder> {
+        // Set by single assignments: a poisoned one is still consistent.
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,6 +154,7 @@ impl Drop for Lease {
 pub struct LeaseUse {
     lease: Arc<Lease>,
     released: bool,
+    waited: Option<(Instant, Instant)>,
 }
 
 impl LeaseUse {
@@ -138,7 +173,13 @@ impl LeaseUse {
         self.lease.stored.store(true, Ordering::Release);
     }
 
-    /// Frees the lease now: nobody needs the witness any more. What is left may be the last hold on the memory, whose drop takes a while.
+    /// When its memory was asked for, and when it was there, if this is its first use.
+    pub fn waited(&self) -> Option<(Instant, Instant)> {
+        self.waited
+    }
+
+    /// Frees the lease now: nobody needs the witness any more. What is left may be the last hold on the memory,
+    /// whose drop takes a while.
     pub fn release(&mut self) {
         if !self.released {
             self.lease.stored.store(false, Ordering::Release);
@@ -148,6 +189,10 @@ impl LeaseUse {
 
     fn end(&mut self) {
         self.released = true;
+        if !self.lease.given_back.load(Ordering::Acquire) {
+            let writing = self.lease.activity.as_ref().map(|it| it.write(self.lease.buffer.size()));
+            self.lease.holder().writing = writing;
+        }
         self.lease.in_use.store(false, Ordering::Release);
     }
 }
@@ -171,6 +216,7 @@ mod tests {
 
     #[test]
     fn one_use_at_a_time_and_everything_comes_back() {
+        let activity = Activity::new([]);
         let (budget, users) = (Budget::new(1 << 20), Users::new(Config::default().limits));
         let demand = Demand { leases: 4096, ..Demand::default() };
         let reservation = budget.try_reserve(demand).unwrap().unwrap();
@@ -180,21 +226,26 @@ mod tests {
             Arc::new(()),
             reservation,
             users.charge(1, Countable::Buffer(4096)).unwrap(),
+            (Instant::now(), &activity),
         )
         .unwrap();
+        assert_eq!(activity.buffers(), (1, 4096), "in its client's hands");
         let first = lease.use_it().unwrap();
+        assert!(first.waited().is_some() && activity.buffers() == (0, 0));
         let refused = lease.use_it().err().unwrap();
         assert_eq!(refused.code, ErrorCode::LeaseInUse);
         assert!(refused.message.contains("lease 5"), "{refused}");
         let mut first = first;
         first.release();
+        assert_eq!(activity.buffers(), (1, 4096));
         let second = lease.use_it().unwrap();
+        assert!(second.waited().is_none(), "it has been told with the first");
         drop(first);
         assert!(lease.use_it().is_err(), "a use that was released does not end the next one");
         drop(lease);
         assert_eq!(budget.usage().leases, 4096, "a partition in flight keeps the memory");
         drop(second);
-        assert_eq!(budget.usage().leases, 0);
+        assert_eq!((budget.usage().leases, activity.buffers()), (0, (0, 0)));
     }
 
     #[test]
@@ -204,7 +255,15 @@ mod tests {
         for ended in [false, true] {
             let reservation = budget.try_reserve(demand).unwrap().unwrap();
             let charge = users.charge(1, Countable::Buffer(4096)).unwrap();
-            let lease = Lease::create(1, 100, Arc::new(()), reservation, charge).unwrap();
+            let lease = Lease::create(
+                1,
+                100,
+                Arc::new(()),
+                reservation,
+                charge,
+                (Instant::now(), &Activity::new([])),
+            )
+            .unwrap();
             let memfd = std::fs::File::from(lease.buffer().memfd().try_clone_to_owned().unwrap());
             std::os::unix::fs::FileExt::write_all_at(&memfd, &[7], 5).unwrap();
             let mut used = lease.use_it().unwrap();

@@ -6,6 +6,8 @@ pub mod config;
 pub mod cpu;
 pub mod devices;
 pub mod host;
+pub mod http;
+pub mod instruments;
 pub mod jobs;
 pub mod lease;
 pub mod lifecycle;

@@ -1,9 +1,40 @@
 //! Locks on the pages of witness memory: with them a device copies a witness by itself, straight from where
 //! its submitter has written it. Locking takes a while, so that a lock stays for as long as the mapping.
-use std::{any::Any, sync::OnceLock};
+use std::{
+    any::Any,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Bytes that are locked, of all mappings.
+static LOCKED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of witness memory that are locked.
+pub fn locked_bytes() -> u64 {
+    LOCKED.load(Ordering::Relaxed)
+}
 
 /// What keeps pages locked until it is dropped.
-pub type HeldPages = Box<dyn Any + Send + Sync>;
+pub struct HeldPages {
+    bytes: u64,
+    _lock: Box<dyn Any + Send + Sync>,
+}
+
+impl HeldPages {
+    /// So many bytes are locked by this.
+    pub fn new(bytes: u64, lock: impl Any + Send + Sync) -> Self {
+        LOCKED.fetch_add(bytes, Ordering::Relaxed);
+        Self { bytes, _lock: Box::new(lock) }
+    }
+}
+
+impl Drop for HeldPages {
+    fn drop(&mut self) {
+        LOCKED.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
 
 /// The lock on a mapping's pages. Its owner drops it before it unmaps them.
 #[derive(Default)]
@@ -31,7 +62,7 @@ mod tests {
         let pages = Arc::new(());
         let mut lock = PageLock::default();
         let held = pages.clone();
-        assert!(lock.is_held(|| Some(Box::new(held))));
+        assert!(lock.is_held(|| Some(HeldPages::new(4096, held))));
         assert!(lock.is_held(|| panic!("they are locked")));
         assert_eq!(Arc::strong_count(&pages), 2);
         lock.release();

@@ -1,6 +1,6 @@
 //! Between those who submit and those who prove: the job table behind one lock, with workers that wait
 //! for its next partition. It also knows when the daemon is draining, and whether its workers are alive.
-use super::jobs::{Arrival, Begun, JobTable, Known, Outcome, Release, Task as JobTask, View};
+use super::jobs::{Arrival, Begun, Ended, JobTable, Known, Outcome, Release, Task as JobTask, View};
 use super::registry::LoadedCircuit;
 use super::slow::drop_slowly;
 use super::store::{Admitted, Record, StoredWitness, Story};
@@ -9,10 +9,12 @@ use super::witness::Witness;
 use crate::algebra::CancelToken;
 use crate::groth16::Stage;
 use crate::proto::{
-    Accepted, Counters, ErrorCode, IdempotencyKey, InstanceId, JobId, JobStatus, MAX_INLINE_INPUT_BYTES,
-    PartitionProof, PartitionState, ProtocolError, Submit,
+    Accepted, Counters, CurrentPartition, ErrorCode, IdempotencyKey, InstanceId, JobId, JobStatus,
+    MAX_INLINE_INPUT_BYTES, PartitionProof, PartitionState, Priority, ProtocolError, QueueStatus, Submit,
 };
 use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -43,10 +45,24 @@ pub enum Phase {
 enum Doing {
     /// Waits. True: work was waiting already at the last look.
     Idle(bool),
-    /// Proves; the token's looks at the last look at the worker.
-    Busy(CancelToken, Option<u64>),
+    /// Proves.
+    Busy(Box<Busy>),
     /// Nothing any more: its device is lost.
     Lost,
+}
+
+/// A partition that a worker proves.
+struct Busy {
+    cancel: CancelToken,
+    /// The token's looks at the last look at the worker.
+    looks: Option<u64>,
+    priority: Priority,
+    job: JobId,
+    partition: u32,
+    circuit: String,
+    begun: Instant,
+    /// The last stage that was told.
+    stage: Option<Stage>,
 }
 
 struct Worker {
@@ -56,10 +72,10 @@ struct Worker {
 }
 
 /// A worker as others see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerView {
-    /// Whether it proves.
-    pub busy: bool,
+    /// What it proves.
+    pub current: Option<CurrentPartition>,
     /// Whether its device is lost.
     pub lost: bool,
     /// Proofs that did not verify and were made again.
@@ -98,11 +114,59 @@ struct Inner {
     lost: watch::Sender<Option<String>>,
     users: Users,
     instance: InstanceId,
+    /// How long a partition may be overtaken by one whose circuit a worker prefers.
+    patience: Duration,
 }
 
 struct State {
     jobs: Table,
     workers: Vec<Worker>,
+    service: ServiceTime,
+}
+
+impl State {
+    /// Has a worker make way for a critical partition that no idle one can take: the least urgent, and of those one
+    /// that only waits for its device before one that is on it.
+    fn make_way(&mut self, priority: Priority) {
+        if priority != Priority::Critical
+            || self.workers.iter().any(|worker| matches!(worker.doing, Doing::Idle(_)))
+        {
+            return;
+        }
+        let busy = self.workers.iter().filter_map(|worker| match &worker.doing {
+            Doing::Busy(busy) if busy.priority < priority && !busy.cancel.is_preempted() => Some(busy),
+            _ => None,
+        });
+        let waits = |busy: &Busy| matches!(busy.stage, None | Some(Stage::Pin | Stage::Slot));
+        if let Some(busy) = busy.min_by_key(|busy| (busy.priority, !waits(busy), Reverse(busy.begun))) {
+            busy.cancel.preempt();
+        }
+    }
+}
+
+/// How long a worker has a partition, lately: an average in which each one counts for an eighth.
+#[derive(Default)]
+struct ServiceTime(Option<Duration>);
+
+impl ServiceTime {
+    fn add(&mut self, time: Duration) {
+        self.0 = Some(self.0.map_or(time, |average| (average * 7 + time) / 8));
+    }
+
+    /// When it is worth asking again, with so many partitions waiting.
+    fn hint(&self, waiting: usize) -> Duration {
+        let each = self.0.unwrap_or(Duration::from_secs(1));
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).max(1);
+        each.saturating_mul(waiting).clamp(Duration::from_millis(100), Duration::from_secs(60))
+    }
+}
+
+/// The refusal of a job that is one too many.
+fn state_full(full: ProtocolError, waiting: usize, service: &ServiceTime) -> ProtocolError {
+    let length = u32::try_from(waiting).unwrap_or(u32::MAX);
+    ProtocolError::new(ErrorCode::Busy, full.message)
+        .with_queue_length(length)
+        .with_retry_after(service.hint(waiting))
 }
 
 /// Bytes that a partition's proof takes while it waits for its owner: the proof, the spans of two attempts,
@@ -117,6 +181,10 @@ impl Release for Witness {
     fn release(&mut self) {
         Witness::release(self);
     }
+
+    fn num_bytes(&self) -> u64 {
+        Witness::num_bytes(self)
+    }
 }
 
 fn draining() -> ProtocolError {
@@ -125,16 +193,17 @@ fn draining() -> ProtocolError {
 
 impl Scheduler {
     /// Without jobs, for so many workers.
-    pub fn new(users: Users, workers: usize) -> Self {
+    pub fn new(users: Users, workers: usize, patience: Duration) -> Self {
         let workers = (0..workers).map(|_| Worker { doing: Doing::Idle(false), retries: 0 }).collect();
         Self(Arc::new(Inner {
-            state: Mutex::new(State { jobs: JobTable::new(), workers }),
+            state: Mutex::new(State { jobs: JobTable::new(), workers, service: ServiceTime::default() }),
             wake: Condvar::new(),
             phase: watch::Sender::new(Phase::Open),
             running: watch::Sender::new(0),
             lost: watch::Sender::new(None),
             users,
             instance: InstanceId::generate(),
+            patience,
         }))
     }
 
@@ -217,10 +286,14 @@ impl Scheduler {
         &self,
         arrival: Arrival<'_, Arc<LoadedCircuit>, Witness>,
     ) -> Result<Accepted, ProtocolError> {
-        let charge = self.job_charge(&arrival);
+        let (charge, priority) = (self.job_charge(&arrival), arrival.submit.priority);
         let accepted = self.with(|state| {
             self.check_open()?;
-            state.jobs.admit(arrival, charge, Instant::now())
+            let waiting = state.jobs.waiting();
+            let charge = || charge().map_err(|full| state_full(full, waiting, &state.service));
+            let accepted = state.jobs.admit(arrival, charge, Instant::now())?;
+            state.make_way(priority);
+            Ok::<_, ProtocolError>(accepted)
         })?;
         self.0.wake.notify_one();
         Ok(accepted)
@@ -248,6 +321,8 @@ impl Scheduler {
         let charge = self.job_charge(arrival);
         self.with(|state| {
             self.check_open()?;
+            let waiting = state.jobs.waiting();
+            let charge = || charge().map_err(|full| state_full(full, waiting, &state.service));
             state.jobs.begin(arrival, charge, record, Instant::now())
         })
     }
@@ -264,8 +339,13 @@ impl Scheduler {
         witness: Witness,
         stored: Option<StoredWitness>,
     ) -> Result<Accepted, ProtocolError> {
-        let accepted =
-            self.with(|state| state.jobs.confirm(job, partition, circuit, witness, stored, Instant::now()))?;
+        let accepted = self.with(|state| {
+            let accepted = state.jobs.confirm(job, partition, circuit, witness, stored, Instant::now())?;
+            if let Some(priority) = state.jobs.priority(job) {
+                state.make_way(priority);
+            }
+            Ok::<_, ProtocolError>(accepted)
+        })?;
         self.0.wake.notify_one();
         Ok(accepted)
     }
@@ -312,15 +392,26 @@ impl Scheduler {
         self.lock().jobs.note_proved(job, partition, proof, backend);
     }
 
-    /// The next partition for a worker; waits for one. None: the daemon is draining, the worker may end.
-    pub fn next(&self, worker: usize) -> Option<Task> {
+    /// The next partition for a worker; waits for one. Of those of one priority a circuit that `prefers` is for goes first,
+    /// for a while. None: the daemon is draining, the worker may end.
+    pub fn next(&self, worker: usize, prefers: impl Fn(&LoadedCircuit) -> bool) -> Option<Task> {
         let mut state = self.lock();
         loop {
             if self.phase() != Phase::Open {
                 return None;
             }
-            if let Some(task) = state.jobs.next(Instant::now()) {
-                state.workers[worker].doing = Doing::Busy(task.cancel.clone(), None);
+            let prefers = |circuit: &Arc<LoadedCircuit>| prefers(circuit);
+            if let Some(task) = state.jobs.next(Instant::now(), self.0.patience, prefers) {
+                state.workers[worker].doing = Doing::Busy(Box::new(Busy {
+                    cancel: task.cancel.clone(),
+                    looks: None,
+                    priority: task.priority,
+                    job: task.job,
+                    partition: task.partition,
+                    circuit: task.circuit.name.clone(),
+                    begun: task.begun,
+                    stage: None,
+                }));
                 self.0.running.send_modify(|n| *n += 1);
                 return Some(task);
             }
@@ -328,15 +419,32 @@ impl Scheduler {
         }
     }
 
-    /// Notes the stage that a running partition has reached.
-    pub fn stage(&self, job: JobId, partition: u32, stage: Stage) {
-        self.lock().jobs.stage(job, partition, stage.name());
+    /// Notes the stage that the partition which a worker runs has reached.
+    pub fn stage(&self, worker: usize, job: JobId, partition: u32, stage: Stage) {
+        let mut state = self.lock();
+        if let Doing::Busy(busy) = &mut state.workers[worker].doing {
+            busy.stage = Some(stage);
+        }
+        state.jobs.stage(job, partition, stage.name());
+    }
+
+    /// Puts the partition that a worker ran, and that had to make way, back into the queue.
+    pub fn requeue(&self, worker: usize, task: Task) {
+        self.with(|state| {
+            state.workers[worker].doing = Doing::Idle(false);
+            state.jobs.requeue(task, Instant::now());
+        });
+        self.0.wake.notify_all();
+        self.0.running.send_modify(|n| *n -= 1);
     }
 
     /// Ends the partition that a worker runs, whose witness has been dropped.
     pub fn complete(&self, worker: usize, job: JobId, partition: u32, outcome: Outcome, backend: &str) {
         let ended = self.with(|state| {
-            state.workers[worker].doing = Doing::Idle(false);
+            let before = std::mem::replace(&mut state.workers[worker].doing, Doing::Idle(false));
+            if let (Doing::Busy(busy), Outcome::Proved(_)) = (before, &outcome) {
+                state.service.add(busy.begun.elapsed());
+            }
             state.jobs.complete(job, partition, outcome, backend, Instant::now())
         });
         // Others may have waited for this one to end alone, or to be alone themselves.
@@ -447,17 +555,41 @@ impl Scheduler {
 
     /// What each worker does.
     pub fn workers(&self) -> Vec<WorkerView> {
+        let current = |doing: &Doing| match doing {
+            Doing::Busy(busy) => Some(CurrentPartition {
+                job: busy.job,
+                partition: busy.partition,
+                circuit: busy.circuit.clone(),
+                stage: busy.stage.map_or("", Stage::name).to_owned(),
+                running: busy.begun.elapsed(),
+            }),
+            Doing::Idle(_) | Doing::Lost => None,
+        };
         let view = |worker: &Worker| WorkerView {
-            busy: matches!(worker.doing, Doing::Busy(..)),
+            current: current(&worker.doing),
             lost: matches!(worker.doing, Doing::Lost),
             retries: worker.retries,
         };
         self.lock().workers.iter().map(view).collect()
     }
 
-    /// Forgets what nobody has asked for within `ttl`.
+    /// Forgets what nobody has asked for within `ttl`, and ends what has missed its deadline.
     pub fn expire(&self, ttl: Duration) {
-        self.with(|state| state.jobs.expire(Instant::now(), ttl));
+        let overdue = self.with(|state| {
+            state.jobs.expire(Instant::now(), ttl);
+            state.jobs.end_overdue(Instant::now())
+        });
+        overdue.iter().for_each(Ended::log);
+    }
+
+    /// What waits, by priority.
+    pub fn queues(&self) -> Vec<QueueStatus> {
+        self.lock().jobs.queues(Instant::now())
+    }
+
+    /// Witness buffers of partitions that wait or run, with their bytes, by what is done with them.
+    pub fn buffers(&self) -> BTreeMap<&'static str, (u32, u64)> {
+        self.lock().jobs.buffers()
     }
 
     /// Begins nothing any more. Whoever waits for what will not be done here is told.
@@ -471,8 +603,8 @@ impl Scheduler {
         let mut state = self.lock();
         state.jobs.note_stop();
         for worker in &state.workers {
-            if let Doing::Busy(token, _) = &worker.doing {
-                token.cancel();
+            if let Doing::Busy(busy) = &worker.doing {
+                busy.cancel.cancel();
             }
         }
     }
@@ -511,12 +643,12 @@ impl Scheduler {
                     }
                     *waited = waits;
                 }
-                Doing::Busy(token, seen) => {
-                    let looks = token.looks();
-                    if *seen == Some(looks) && stalled.is_ok() {
+                Doing::Busy(busy) => {
+                    let looks = busy.cancel.looks();
+                    if busy.looks == Some(looks) && stalled.is_ok() {
                         stalled = Err(Stalled::Busy { worker });
                     }
-                    *seen = Some(looks);
+                    busy.looks = Some(looks);
                 }
             }
         }
@@ -528,7 +660,7 @@ impl Scheduler {
 mod tests {
     use super::*;
     use crate::proto::{
-        Counters, DaemonState, MemoryStatus, PartitionStatus, Priority, Reply, ReplyBody, Status, attached,
+        Counters, DaemonState, MemoryStatus, PartitionStatus, Reply, ReplyBody, Status, attached,
     };
 
     #[test]
@@ -554,6 +686,8 @@ mod tests {
             counters: Counters::default(),
             connections: 1,
             message: String::new(),
+            queues: Vec::new(),
+            buffers: Vec::new(),
         };
         let reply = Reply { id: 1, body: ReplyBody::Status(status) };
         let (packet, memfd) = attached::encode(&reply).unwrap();

@@ -1,17 +1,23 @@
 //! What all connections share: circuits, jobs, memory, the users' accounts, and the daemon's own state.
 use super::backend::{Backend, DeviceUse, Quarantined};
 use super::budget::Budget;
+use super::host::resident;
+use super::instruments::{Instruments, metrics, trace};
+use super::pages;
 use super::registry::Registry;
 use super::scheduler::{Phase, Scheduler};
 use super::store::Keeper;
 use super::users::Users;
-use crate::proto::{BackendState, BackendStatus, DaemonState, InstanceId, MemoryStatus, Status};
+use crate::proto::{
+    BackendState, BackendStatus, DaemonState, ErrorCode, IdleTimes, InstanceId, KeyTier, MemoryStatus,
+    ProtocolError, StageBuffers, Status, TraceRequest,
+};
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
@@ -68,6 +74,8 @@ pub struct Service {
     pub backends: Vec<Arc<dyn Backend>>,
     /// What does not prove, though it might have.
     pub quarantined: Vec<Quarantined>,
+    /// Where time goes.
+    pub instruments: Arc<Instruments>,
     /// This start of the daemon.
     pub instance: InstanceId,
     /// Keeps jobs for the next process, where there is a service manager.
@@ -88,6 +96,7 @@ impl Service {
         users: Users,
         backends: Vec<Arc<dyn Backend>>,
         quarantined: Vec<Quarantined>,
+        instruments: Arc<Instruments>,
     ) -> Self {
         let instance = scheduler.instance();
         Self {
@@ -98,6 +107,7 @@ impl Service {
             turn: Turn::default(),
             backends,
             quarantined,
+            instruments,
             instance,
             keeper: None,
             restored: watch::Sender::new(true),
@@ -155,19 +165,30 @@ impl Service {
 
     /// What proves, and what does not.
     fn provers(&self) -> Vec<BackendStatus> {
-        let proving = self.backends.iter().zip(self.scheduler.workers()).map(|(backend, worker)| {
+        let mut workers = self.scheduler.workers().into_iter();
+        let spent = self.instruments.activity.spent();
+        let proving = self.backends.iter().zip(spent).map(|(backend, spent)| {
             let DeviceUse { device, memory, memory_kept, circuits } =
                 backend.device_use().unwrap_or_default();
+            let workers: Vec<_> = workers.by_ref().take(backend.slots()).collect();
+            let lost = workers.iter().any(|worker| worker.lost);
+            let retries = workers.iter().map(|worker| worker.retries).sum();
+            let slots = u32::try_from(workers.len()).unwrap_or(u32::MAX);
+            let current: Vec<_> = workers.into_iter().filter_map(|worker| worker.current).collect();
             BackendStatus {
                 name: backend.name().to_owned(),
                 why: backend.why().to_owned(),
-                running: worker.busy.into(),
-                state: if worker.lost { BackendState::Lost } else { BackendState::Ready },
-                retries: worker.retries,
+                running: u32::try_from(current.len()).unwrap_or(u32::MAX),
+                state: if lost { BackendState::Lost } else { BackendState::Ready },
+                retries,
                 device,
                 memory,
                 memory_kept,
                 circuits,
+                slots,
+                busy: spent.busy,
+                idle: spent.idle,
+                current,
             }
         });
         let quarantined = self.quarantined.iter().map(|it| BackendStatus {
@@ -180,25 +201,47 @@ impl Service {
             memory: 0,
             memory_kept: 0,
             circuits: Vec::new(),
+            slots: 0,
+            busy: Duration::ZERO,
+            idle: IdleTimes::default(),
+            current: Vec::new(),
         });
+        let proving: Vec<_> = proving.collect();
+        let proving = proving.into_iter();
         proving.chain(quarantined).collect()
+    }
+
+    /// Whether it is ready.
+    pub fn state(&self) -> DaemonState {
+        match self.scheduler.phase() {
+            Phase::Open if self.ready.load(Ordering::Acquire) => DaemonState::Ready,
+            Phase::Open => DaemonState::Loading,
+            Phase::Draining | Phase::Stopped => DaemonState::Draining,
+        }
     }
 
     /// Everything about the daemon, as it is now.
     pub fn status(&self) -> Status {
-        let state = match self.scheduler.phase() {
-            Phase::Open if self.ready.load(Ordering::Acquire) => DaemonState::Ready,
-            Phase::Open => DaemonState::Loading,
-            Phase::Draining | Phase::Stopped => DaemonState::Draining,
-        };
         let usage = self.budget.usage();
         let (jobs, omitted_jobs) = self.scheduler.statuses();
+        let (resident, peak_resident) = resident();
+        let backends = self.provers();
+        let mut circuits = self.registry.infos();
+        for circuit in &mut circuits {
+            if backends.iter().any(|it| it.circuits.contains(&circuit.name)) && circuit.tier == KeyTier::Host
+            {
+                circuit.tier = KeyTier::Device;
+            }
+        }
+        let (writing, bytes) = self.instruments.activity.buffers();
+        let written = (writing > 0).then_some(("witness", (writing, bytes)));
+        let buffers = written.into_iter().chain(self.scheduler.buffers());
         Status {
             build: crate::BUILD_ID.to_owned(),
             pid: std::process::id(),
             uptime: self.started.elapsed(),
-            state,
-            backends: self.provers(),
+            state: self.state(),
+            backends,
             memory: MemoryStatus {
                 total: usage.total,
                 used: usage.used(),
@@ -207,13 +250,45 @@ impl Service {
                 circuits: usage.circuits,
                 working: usage.working,
                 waiting: u32::try_from(usage.waiting + self.turn.waiting()).unwrap_or(u32::MAX),
+                peak: usage.peak,
+                locked: pages::locked_bytes(),
+                resident,
+                peak_resident,
             },
-            circuits: self.registry.infos(),
+            circuits,
             jobs,
             omitted_jobs,
             counters: self.scheduler.counters(),
             connections: self.users.connections(),
             message: self.message.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            queues: self.scheduler.queues(),
+            buffers: buffers
+                .map(|(stage, (buffers, bytes))| StageBuffers { stage: stage.to_owned(), buffers, bytes })
+                .collect(),
+        }
+    }
+
+    /// The same for Prometheus, with the times of stages.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn metrics(&self) -> Result<String, ProtocolError> {
+        metrics::text(self.status(), &self.instruments.stages)
+            .map_err(|_| ProtocolError::new(ErrorCode::Internal, "the metrics could not be written"))
+    }
+
+    /// The trace of the last partitions.
+    ///
+    /// # Errors
+    /// `UnknownJob`: a job of which no partition is remembered.
+    pub fn trace(&self, request: TraceRequest) -> Result<String, ProtocolError> {
+        let past = self.instruments.history.last(request.job, request.last);
+        match request.job {
+            Some(job) if past.is_empty() => {
+                let message = format!("no partition of job {job} has ended, as far as the daemon remembers");
+                Err(ProtocolError::new(ErrorCode::UnknownJob, message))
+            }
+            _ => Ok(trace::document(&past)),
         }
     }
 }

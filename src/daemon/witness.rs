@@ -15,6 +15,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
+    time::Instant,
 };
 use zeroize::Zeroize;
 
@@ -129,6 +130,22 @@ impl Witness {
     pub fn set_stored(&self) {
         if let Memory::Lease(lease) = &self.memory {
             lease.set_stored();
+        }
+    }
+
+    /// When its memory was asked for, and when it was there, if it is the first in its lease.
+    pub fn waited(&self) -> Option<(Instant, Instant)> {
+        match &self.memory {
+            Memory::Lease(lease) => lease.waited(),
+            Memory::Own { .. } => None,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn num_bytes(&self) -> u64 {
+        match &self.memory {
+            Memory::Lease(lease) => lease.buffer().size(),
+            Memory::Own { mapped, .. } => mapped.length(),
         }
     }
 

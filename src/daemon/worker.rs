@@ -3,6 +3,7 @@
 //! more, unless the witness itself is at fault. Whatever panics is that partition's failure, not the daemon's.
 use super::backend::{Backend, BackendError, Claim, ProofRequest};
 use super::budget::Budget;
+use super::instruments::{End, Instruments, Past};
 use super::jobs::Outcome;
 use super::registry::{LoadedCircuit, describe};
 use super::scheduler::{Phase, Scheduler, Task};
@@ -30,6 +31,10 @@ pub struct Worker {
     pub scheduler: Scheduler,
     /// What proves.
     pub backend: Arc<dyn Backend>,
+    /// The backend's number among the provers, and this worker's among the backend's.
+    pub place: (usize, usize),
+    /// Where the time is told.
+    pub instruments: Arc<Instruments>,
     /// Where the backend's working memory comes from.
     pub budget: Budget,
 }
@@ -83,7 +88,8 @@ impl Worker {
     /// The thread cannot be started.
     pub fn start(self) -> io::Result<thread::JoinHandle<()>> {
         thread::Builder::new().name(format!("worker-{}", self.index)).spawn(move || {
-            while let Some(task) = self.scheduler.next(self.index)
+            let prefers = |circuit: &LoadedCircuit| self.backend.has(circuit.circuit_id, &circuit.key);
+            while let Some(task) = self.scheduler.next(self.index, prefers)
                 && self.run(task)
             {}
         })
@@ -91,8 +97,21 @@ impl Worker {
 
     /// Whether the backend can go on.
     fn run(&self, task: Task) -> bool {
-        let proved = catch_unwind(AssertUnwindSafe(|| self.prove(&task)));
+        let mut timeline = Timeline { start: task.submitted, spans: Vec::new() };
+        if let Some((asked, granted)) = task.witness.waited() {
+            timeline.start = asked;
+            timeline.record_until(Stage::Lease, asked, granted);
+            timeline.record_until(Stage::Witness, granted, task.submitted);
+        }
+        timeline.record_until(Stage::Queued, task.submitted, task.begun);
+        let proved = catch_unwind(AssertUnwindSafe(|| self.prove(&task, &mut timeline)));
+        self.at(None);
+        self.remember(&task, timeline, &proved);
         let outcome = match proved {
+            Ok(Err(Failure::Cancelled)) if task.cancel.is_preempted() => {
+                self.scheduler.requeue(self.index, task);
+                return true;
+            }
             Ok(Ok(proof)) => Outcome::Proved(proof),
             Ok(Err(Failure::Cancelled)) => Outcome::Cancelled,
             Ok(Err(Failure::Typed(error))) => Outcome::Failed(error),
@@ -129,14 +148,44 @@ impl Worker {
         self.scheduler.lose(self.index, job, partition, format!("{backend}: {reason}"));
     }
 
-    fn prove(&self, task: &Task) -> Result<PartitionProof, Failure> {
+    /// Tells the stage that this worker is at.
+    fn at(&self, stage: Option<Stage>) {
+        let (prover, slot) = self.place;
+        self.instruments.activity.stage(prover, slot, stage);
+    }
+
+    fn remember(
+        &self,
+        task: &Task,
+        timeline: Timeline,
+        proved: &thread::Result<Result<PartitionProof, Failure>>,
+    ) {
+        let end = match proved {
+            Ok(Ok(_)) => End::Proved,
+            Ok(Err(Failure::Cancelled)) => End::Stopped,
+            _ => End::Failed,
+        };
+        self.instruments.ended(Past {
+            job: task.job,
+            partition: task.partition,
+            uid: task.uid,
+            circuit: task.circuit.name.clone(),
+            prover: (self.backend.name().to_owned(), self.place.1),
+            end,
+            start: self.instruments.history.since(timeline.start),
+            spans: timeline.spans,
+        });
+    }
+
+    fn prove(&self, task: &Task, timeline: &mut Timeline) -> Result<PartitionProof, Failure> {
         let Task { circuit, witness, cancel, .. } = task;
-        let mut timeline = Timeline { start: task.submitted, spans: Vec::new() };
-        timeline.record(Stage::Queued, task.submitted);
         let working = self.backend.working_bytes(&circuit.circuit, &circuit.key);
         let _working = self.budget.draw(working).map_err(|e| internal(e.to_string()))?;
         for attempt in 1..=ATTEMPTS {
-            let mut on_stage = |stage| self.scheduler.stage(task.job, task.partition, stage);
+            let mut on_stage = |stage| {
+                self.at(Some(stage));
+                self.scheduler.stage(self.index, task.job, task.partition, stage);
+            };
             let claim = self.backend.prove(ProofRequest {
                 name: &circuit.name,
                 circuit: &circuit.circuit,
@@ -145,7 +194,8 @@ impl Worker {
                 witness,
                 randomness: Randomness::from_os().map_err(|e| internal(format!("no randomness: {e}")))?,
                 cancel,
-                timeline: &mut timeline,
+                priority: task.priority,
+                timeline: &mut *timeline,
                 on_stage: &mut on_stage,
             })?;
             cancel.check().map_err(|_| Failure::Cancelled)?;
@@ -154,7 +204,7 @@ impl Worker {
             let checked = circuit.verifier.verify(&claim.proof, &claim.inputs);
             timeline.record(Stage::Verify, began);
             let rejected = match checked {
-                Ok(verified) => return Ok(report(verified, &claim, attempt, &timeline)),
+                Ok(verified) => return Ok(report(verified, &claim, attempt, timeline)),
                 Err(rejected) => rejected,
             };
             self.explain(task, circuit, witness, cancel)?;

@@ -30,7 +30,7 @@ impl Drop for Randomness {
 }
 
 /// The sums over the key's queries.
-pub(crate) struct Sums {
+pub struct Sums {
     pub(crate) h_and_l: G1Projective,
     pub(crate) a: G1Projective,
     pub(crate) b_g1: G1Projective,

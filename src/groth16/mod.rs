@@ -9,7 +9,7 @@ pub mod timeline;
 pub mod verifier;
 
 pub use blinding::Randomness;
-pub(crate) use blinding::Sums;
+pub use blinding::Sums;
 pub use key::{HBasis, KeyError, ProvingKey, Query, VerifyingKey};
 pub use proof::{Proof, ProofError};
 pub use prover::{CpuProver, ProveError};

@@ -6,8 +6,18 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
+    /// Waiting for memory for the witness.
+    Lease,
+    /// The client has that memory, and writes the witness.
+    Witness,
     /// Waiting for a prover.
     Queued,
+    /// Locking the witness's pages, for the device to copy from.
+    Pin,
+    /// Waiting, in a prover's slot, for the device itself.
+    Slot,
+    /// Circuit and key on their way to the device.
+    Key,
     /// Taking the witness out of shared memory.
     Copy,
     /// a = A·z, b = B·z, c = a∘b.
@@ -24,6 +34,8 @@ pub enum Stage {
     MsmB1,
     /// Multi-exponentiation of b in G2.
     MsmB2,
+    /// Overwriting what the proof leaves in the device's memory.
+    Wipe,
     /// Blinding and the sum of the parts.
     Assemble,
     /// The pairing check.
@@ -34,7 +46,12 @@ impl Stage {
     /// Lower-case name, stable: it appears in status, metrics and traces.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Lease => "lease",
+            Self::Witness => "witness",
             Self::Queued => "queued",
+            Self::Pin => "pin",
+            Self::Slot => "slot",
+            Self::Key => "key",
             Self::Copy => "copy",
             Self::Evaluate => "evaluate",
             Self::Quotient => "quotient",
@@ -43,6 +60,7 @@ impl Stage {
             Self::MsmA => "msm_a",
             Self::MsmB1 => "msm_b1",
             Self::MsmB2 => "msm_b2",
+            Self::Wipe => "wipe",
             Self::Assemble => "assemble",
             Self::Verify => "verify",
         }
@@ -73,6 +91,12 @@ impl Timeline {
     /// An empty timeline that starts now.
     pub fn new() -> Self {
         Self { start: Instant::now(), spans: Vec::new() }
+    }
+
+    /// Adds a span of the past.
+    pub fn record_until(&mut self, stage: Stage, began: Instant, ended: Instant) {
+        let start = began.saturating_duration_since(self.start);
+        self.spans.push(Span { stage, start, duration: ended.saturating_duration_since(began) });
     }
 
     /// Adds a span from `began` until now.

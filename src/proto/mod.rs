@@ -8,11 +8,11 @@ pub mod messages;
 pub mod packet;
 
 pub use messages::{
-    Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters, DaemonState,
-    DecodeError, DecodeProblem, ErrorCode, Hello, IdempotencyKey, InstanceId, JobId, JobResult, JobStatus,
-    KeyTier, Lease, LeaseRequest, MemoryStatus, PartitionProof, PartitionState, PartitionStatus, Priority,
-    Progress, ProtocolError, Reply, ReplyBody, Request, RequestBody, Retry, Span, Status, Submit, Welcome,
-    WitnessSource,
+    Accepted, AwaitRequest, BackendState, BackendStatus, CircuitInfo, ContentId, Counters, CurrentPartition,
+    DaemonState, DecodeError, DecodeProblem, ErrorCode, Hello, IdempotencyKey, IdleTimes, InstanceId, JobId,
+    JobResult, JobStatus, KeyTier, Lease, LeaseRequest, MemoryStatus, PartitionProof, PartitionState,
+    PartitionStatus, Priority, Progress, ProtocolError, QueueStatus, Reply, ReplyBody, Request, RequestBody,
+    Retry, Span, StageBuffers, Status, Submit, TraceRequest, Welcome, WitnessSource,
 };
 pub use packet::{DescriptorError, Packet, PacketSocket, PeerCredentials, RecvError};
 

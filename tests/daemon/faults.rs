@@ -163,7 +163,143 @@ async fn urgent_work_goes_first() {
         assert!(matches!(reply.body, ReplyBody::Result(_)), "{reply:?}");
         order.push(waiting.iter().position(|(_, id)| *id == reply.id).unwrap());
     }
-    assert_eq!(order, [0, 4, 3, 2, 1]);
+    assert_eq!(order, [4, 3, 0, 2, 1], "the critical one had the first one make way");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_critical_job_waits_for_one_step_behind_many() {
+    let inside = Inside::start(Manner::Gated, "", None).await;
+    let mut peer = Peer::greet(&inside.socket()).await;
+    let mut normal = Vec::new();
+    for key in 0..20u8 {
+        normal.push(submit(&inside, &mut peer, &[b'n', key]).await);
+        inside.until(|i| i.backend.entered() >= 1).await;
+    }
+    let status = peer.status().await;
+    assert_eq!((status.queues[0].partitions, status.queues[0].users), (19, 1), "{:?}", status.queues);
+    assert_eq!(status.backends[0].current[0].job, normal[0].0.job);
+    let leased = peer.lease("chain", true).await.unwrap();
+    leased.write(&canonical(&inside.chain.witness(5)));
+    let urgent = Submit { priority: cuzk::proto::Priority::Critical, ..leased.job(b"urgent", "chain") };
+    let urgent = peer.submit(urgent).await.unwrap().job;
+    // Nothing is proved while the gate is shut: the first one has made way, and is told to its watchers as queued.
+    peer.status_until(|s| s.backends[0].current.first().is_some_and(|it| it.job == urgent)).await;
+    assert_eq!(inside.backend.entered(), 2);
+    assert_eq!(state(&mut peer, normal[0].0.job).await, Some(PartitionState::Queued));
+    inside.backend.open();
+    peer.wait(urgent).await.unwrap();
+    for (accepted, _) in &normal {
+        let result = peer.wait(accepted.job).await.unwrap();
+        assert_eq!(result.proofs[0].attempts, 1);
+    }
+    let status = peer.status().await;
+    assert_eq!((status.counters.proved, status.counters.cancelled, status.counters.failed), (21, 0, 0));
+    assert!(status.queues.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_misses_its_deadline_is_ended() {
+    let inside = Inside::start(Manner::Gated, "", None).await;
+    let mut peer = Peer::greet(&inside.socket()).await;
+    let leased = peer.lease("chain", true).await.unwrap();
+    leased.write(&canonical(&inside.chain.witness(5)));
+    let deadline = Some(Duration::from_millis(50));
+    let late = Submit { deadline, ..leased.job(b"late", "chain") };
+    let late = peer.submit(late).await.unwrap().job;
+    assert_refused(peer.wait(late).await, ErrorCode::DeadlineExceeded, &["deadline"]);
+    // Its lease is free for the next one.
+    peer.status_until(|s| s.backends[0].current.is_empty()).await;
+    inside.backend.open();
+    let next = Submit { deadline: Some(Duration::from_secs(600)), ..leased.job(b"next", "chain") };
+    let next = peer.submit(next).await.unwrap().job;
+    peer.wait(next).await.unwrap();
+}
+
+/// What a loopback address answers to a request.
+async fn http(address: std::net::SocketAddr, request: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_tells_what_the_socket_tells() {
+    // Free a moment ago, which is as good as it gets.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let inside = Inside::start(Manner::Honest, &format!("http = '{address}'"), None).await;
+    let mut peer = Peer::greet(&inside.socket()).await;
+    let (accepted, _leased) = submit(&inside, &mut peer, b"k").await;
+    peer.wait(accepted.job).await.unwrap();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let metrics = http(address, &get("/metrics")).await;
+    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains("cuzk_partitions_total{event=\"proved\"} 1"), "{metrics}");
+    let status = http(address, &get("/status")).await;
+    let (head, body) = status.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("application/json"), "{head}");
+    let status: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!((&status["state"], &status["counters"]["proved"]), (&"ready".into(), &1.into()));
+    assert!(http(address, &get("/healthz")).await.contains("200 OK"));
+    assert!(http(address, &get("/nothing")).await.starts_with("HTTP/1.1 404"));
+    assert!(http(address, "POST /status HTTP/1.1\r\nHost: x\r\n\r\n").await.starts_with("HTTP/1.1 405"));
+    assert!(http(address, "nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+    let endless = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(15 << 10));
+    assert!(http(address, &endless).await.starts_with("HTTP/1.1 4"));
+    // One who says nothing is in nobody's way.
+    let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
+    assert!(http(address, &get("/healthz")).await.contains("200 OK"));
+    inside.control(Control::Stop).await;
+    inside.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_metrics_and_trace_tell_where_time_goes() {
+    let inside = Inside::start(Manner::Gated, "", None).await;
+    let mut peer = Peer::greet(&inside.socket()).await;
+    let (running, leased) = submit(&inside, &mut peer, b"running").await;
+    inside.until(|i| i.backend.entered() == 1).await;
+    let (queued, _second) = submit(&inside, &mut peer, b"queued").await;
+    let third = peer.lease("chain", true).await.unwrap();
+    let status = peer.status().await;
+    let buffers: Vec<_> = status.buffers.iter().map(|it| (&it.stage[..], it.buffers)).collect();
+    assert!(buffers.contains(&("witness", 1)) && buffers.contains(&("queued", 1)), "{buffers:?}");
+    assert_eq!(status.circuits[0].references, 6, "three leases, two jobs, one proof");
+    assert!(status.memory.peak >= status.memory.used && status.memory.resident > 0, "{:?}", status.memory);
+    inside.backend.open();
+    peer.wait(running.job).await.unwrap();
+    peer.wait(queued.job).await.unwrap();
+    let before = peer.status().await.backends[0].clone();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let after = peer.status().await.backends[0].clone();
+    assert!(after.idle.witness - before.idle.witness >= Duration::from_millis(20), "{after:?}");
+    assert!(after.busy == before.busy && !after.busy.is_zero(), "{after:?}");
+    drop((third, leased));
+
+    let ReplyBody::Metrics(text) = peer.ask(RequestBody::Metrics).await else { panic!("metrics") };
+    for line in [
+        "cuzk_partitions_total{event=\"proved\"} 2",
+        "cuzk_stage_seconds_count{circuit=\"chain\",stage=\"msm_h\"} 2",
+        "cuzk_prover_idle_seconds_total{prover=\"test\",cause=\"witness\"} ",
+        "cuzk_memory_used_bytes{consumer=\"keys\"} ",
+        "# EOF",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let trace = |job, last| RequestBody::Trace(cuzk::proto::TraceRequest { job, last });
+    let ReplyBody::Trace(one) = peer.ask(trace(Some(queued.job), 0)).await else { panic!("a trace") };
+    for stage in ["lease", "witness", "queued", "evaluate", "msm_b2", "verify"] {
+        assert_eq!(one.matches(&format!("\"name\":\"{stage}\"")).count(), 1, "{stage}: {one}");
+    }
+    assert!(one.contains(&queued.job.to_string()) && !one.contains(&running.job.to_string()));
+    let ReplyBody::Trace(last) = peer.ask(trace(None, 1)).await else { panic!("a trace") };
+    assert!(last.contains(&queued.job.to_string()) && !last.contains(&running.job.to_string()));
+    let unknown = peer.refused(trace(Some(cuzk::proto::JobId([9; 16])), 0)).await;
+    assert_eq!(unknown.code, ErrorCode::UnknownJob);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ use cuzk::{
         budget::{Budget, Demand},
         config::Config,
         devices::{Arena, DeviceBackend},
+        instruments::Activity,
         lease::Lease,
         users::{Countable, Users},
         witness::Witness,
@@ -21,11 +22,14 @@ use cuzk::{
         prover::{DeviceError, KnownAnswer, KnownAnswerError},
     },
     groth16::Timeline,
-    proto::ContentId,
+    proto::{ContentId, Priority},
     r1cs::WitnessEncoding,
     shm::LeaseMapping,
 };
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 /// Room for the roots of unity, 17 MB, and for small circuits.
 const ARENA: usize = 24 << 20;
@@ -54,7 +58,7 @@ fn open(queue: HostQueue, bytes: usize, fault: Option<(Fault, u32)>) -> Result<E
     let queue = Faulty::new(queue, fault.map(|(fault, at)| Injection { fault, at }));
     let arena = Arena { memory, owner: Box::new(()) };
     // SAFETY: the queue keeps the memory, which is this backend's alone.
-    unsafe { DeviceBackend::new(queue, arena, &info(), &KNOWN) }
+    unsafe { DeviceBackend::new(queue, arena, &info(), &KNOWN, 2) }
 }
 
 /// A lease with the case's witness.
@@ -65,7 +69,15 @@ fn lease(case: &Case) -> (Arc<Lease>, usize) {
     let reservation = budget.try_reserve(demand).unwrap().unwrap();
     let charge = users.charge(1, Countable::Buffer(1 << 16)).unwrap();
     let length = witness.len();
-    let lease = Lease::create(1, length as u64, Arc::new(()), reservation, charge).unwrap();
+    let lease = Lease::create(
+        1,
+        length as u64,
+        Arc::new(()),
+        reservation,
+        charge,
+        (Instant::now(), &Activity::new([])),
+    )
+    .unwrap();
     let memfd = lease.buffer().memfd().try_clone_to_owned().unwrap();
     LeaseMapping::new(memfd, length as u64).unwrap().write_at(&witness, 0).unwrap();
     (lease, length)
@@ -83,6 +95,7 @@ fn prove(
         circuit_id: ContentId(case.circuit.id()),
         key: &case.key,
         witness: &witness,
+        priority: Priority::Normal,
         randomness: crate::proofs::fixed(),
         cancel: &CancelToken::new(),
         timeline: &mut Timeline::new(),

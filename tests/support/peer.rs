@@ -222,6 +222,7 @@ pub fn submit(key: &[u8], circuit: &str, length: u64, witness: WitnessSource) ->
         encoding: WitnessEncoding::Canonical,
         witness,
         length,
+        deadline: None,
     }
 }
 

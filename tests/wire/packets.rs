@@ -132,6 +132,9 @@ fn long_reply(circuits: usize) -> Reply {
         domain_log2: 4,
         tier: KeyTier::Failed,
         problem: "the key file /var/lib/cuzk/none does not exist".into(),
+        references: 0,
+        key_bytes: 0,
+        circuit_bytes: 0,
     };
     Reply { id: 77, body: ReplyBody::Circuits((0..circuits).map(circuit).collect()) }
 }

@@ -254,7 +254,7 @@ impl Connection {
                 ReplyBody::Acknowledged
             }
             RequestBody::Cancel(_) => ReplyBody::Cancelled,
-            RequestBody::Status => unknown_job(),
+            RequestBody::Status | RequestBody::Metrics | RequestBody::Trace(_) => unknown_job(),
             RequestBody::Abandon(_) => ReplyBody::Abandoned,
         };
         self.reply(id, body).await;
@@ -377,6 +377,9 @@ fn many_circuits() -> Vec<CircuitInfo> {
         domain_log2: 4,
         tier: KeyTier::NotLoaded,
         problem: String::new(),
+        references: 0,
+        key_bytes: 0,
+        circuit_bytes: 0,
     };
     (0..2000).map(circuit).collect()
 }
@@ -395,5 +398,7 @@ fn kind(body: &RequestBody) -> &'static str {
         RequestBody::Status => "status",
         RequestBody::Find(_) => "find",
         RequestBody::Abandon(_) => "abandon",
+        RequestBody::Metrics => "metrics",
+        RequestBody::Trace(_) => "trace",
     }
 }

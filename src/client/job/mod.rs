@@ -253,6 +253,7 @@ impl Job {
             encoding: witness.encoding,
             witness: source,
             length: witness.length,
+            deadline: self.options.deadline,
         };
         self.slots[partition] = Slot::Held { witness, submitted: false };
         let descriptors = memfd.as_ref().map(|memfd| memfd.memfd());

@@ -1,6 +1,6 @@
 //! What a job is to be.
 use crate::proto::{IdempotencyKey, Priority, Progress};
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// What the caller wants to do with each event.
 type OnProgress = Box<dyn FnMut(&Progress) + Send>;
@@ -12,6 +12,7 @@ pub struct JobOptions {
     pub(super) priority: Priority,
     pub(super) key: Option<IdempotencyKey>,
     pub(super) leases: usize,
+    pub(super) deadline: Option<Duration>,
     pub(in crate::client) packed: bool,
     on_progress: Option<OnProgress>,
 }
@@ -25,6 +26,7 @@ impl JobOptions {
             priority: Priority::Normal,
             key: None,
             leases: 2,
+            deadline: None,
             packed: false,
             on_progress: None,
         }
@@ -49,6 +51,12 @@ impl JobOptions {
     /// another is proved.
     pub fn leases(self, leases: usize) -> Self {
         Self { leases: leases.max(1), ..self }
+    }
+
+    /// The result is of no use after this long from the acceptance of the first partition: the job then fails
+    /// with [`ErrorCode::DeadlineExceeded`](crate::proto::ErrorCode::DeadlineExceeded).
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 
     /// Hands witnesses over in the packed encoding, made for circuits of bits, instead of 32 bytes a value.
@@ -77,6 +85,7 @@ impl fmt::Debug for JobOptions {
             .field("priority", &self.priority)
             .field("key", &self.key)
             .field("leases", &self.leases)
+            .field("deadline", &self.deadline)
             .field("packed", &self.packed)
             .finish_non_exhaustive()
     }

@@ -11,6 +11,7 @@ use settings::{SETTINGS, Setting};
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -55,6 +56,8 @@ pub struct Config {
     pub stop_timeout: Duration,
     /// The least severe events that are logged.
     pub log: tracing::Level,
+    /// The loopback address at which HTTP is answered; None: at none.
+    pub http: Option<SocketAddr>,
     /// What one user, one connection and all together may hold.
     pub limits: Limits,
 }
@@ -96,6 +99,7 @@ impl Default for Config {
             result_ttl: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(60),
             log: tracing::Level::INFO,
+            http: None,
             limits: Limits {
                 connections: 256,
                 connections_per_uid: 128,

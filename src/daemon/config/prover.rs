@@ -1,7 +1,11 @@
 //! Settings of what proves: devices, the CPU, or whatever there is.
-use super::settings::{found, quote, text, wanted};
+use super::settings::{found, integer, quote, text, wanted};
 use crate::units::{parse_bytes, show_bytes};
+use std::time::Duration;
 use toml::de::DeValue;
+
+/// More partitions at once than this only hold memory.
+const MAX_SLOTS: usize = 8;
 
 /// What is to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,12 @@ pub struct Prover {
     pub devices: Devices,
     /// Bytes that are taken of each device's memory; None: nearly all that is free.
     pub device_memory: Option<u64>,
+    /// Partitions that a device takes on at once: one is computed, the others are made ready or brought to an end.
+    pub slots: usize,
+    /// Whether the CPU proves beside the devices, too.
+    pub cpu_beside: bool,
+    /// How long a partition may be overtaken by others of its priority whose circuit is on the device already.
+    pub patience: Duration,
     /// Whether the CPU proves where there are devices, but none of them can be used.
     pub cpu_fallback: bool,
     /// A fault of the devices, for tests; the command line's.
@@ -54,6 +64,9 @@ impl Default for Prover {
             backend: Proving::Auto,
             devices: Devices::All,
             device_memory: None,
+            slots: 2,
+            cpu_beside: false,
+            patience: Duration::from_secs(2),
             cpu_fallback: false,
             #[cfg(feature = "fault-injection")]
             fault: None,
@@ -121,6 +134,11 @@ pub(super) fn show_device_memory(memory: &Option<u64>) -> String {
     quote(&memory.map_or("auto".into(), show_bytes))
 }
 
+pub(super) fn slots(value: &DeValue<'_>) -> Result<usize, String> {
+    let number = integer(value).filter(|n| (1..=MAX_SLOTS).contains(n));
+    number.ok_or_else(|| wanted(value, &format!("a number from 1 to {MAX_SLOTS}")))
+}
+
 pub(super) fn truth(value: &DeValue<'_>) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| wanted(value, "true or false"))
 }
@@ -132,7 +150,14 @@ impl Prover {
             Proving::Auto => return Vec::new(),
             Proving::Cuda => (&["prover.cpu_fallback"][..], "\"auto\""),
             Proving::Cpu => (
-                &["prover.devices", "prover.device_memory", "prover.cpu_fallback"][..],
+                &[
+                    "prover.devices",
+                    "prover.device_memory",
+                    "prover.slots",
+                    "prover.cpu_beside",
+                    "prover.patience",
+                    "prover.cpu_fallback",
+                ][..],
                 "\"auto\" or \"cuda\"",
             ),
         };

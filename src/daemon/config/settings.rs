@@ -1,7 +1,7 @@
 //! The table of settings: for each key how its value is read, shown and kept, and when a change takes effect.
 use super::{Config, Memory, prover};
 use crate::units::{parse_bytes, parse_duration, show_bytes, show_duration};
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 use toml::de::DeValue;
 
 /// When a changed setting takes effect.
@@ -54,10 +54,14 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("prover.backend", Restart, prover.backend, prover::backend, prover::show_backend),
     setting!("prover.devices", Restart, prover.devices, prover::devices, prover::show_devices),
     setting!("prover.device_memory", Restart, prover.device_memory, prover::device_memory, prover::show_device_memory),
+    setting!("prover.slots", Restart, prover.slots, prover::slots, usize::to_string),
+    setting!("prover.cpu_beside", Restart, prover.cpu_beside, prover::truth, bool::to_string),
+    setting!("prover.patience", Restart, prover.patience, duration, |d: &Duration| quote(&show_duration(*d))),
     setting!("prover.cpu_fallback", Restart, prover.cpu_fallback, prover::truth, bool::to_string),
     setting!("result_ttl", Reload, result_ttl, duration, |d: &Duration| quote(&show_duration(*d))),
     setting!("stop_timeout", Reload, stop_timeout, duration, |d: &Duration| quote(&show_duration(*d))),
     setting!("log", Reload, log, level, |l: &tracing::Level| quote(&l.to_string().to_lowercase())),
+    setting!("http", Restart, http, http, show_http),
     setting!("limits.connections", Reload, limits.connections, count, u32::to_string),
     setting!("limits.connections_per_uid", Reload, limits.connections_per_uid, count, u32::to_string),
     setting!("limits.requests_per_connection", Reload, limits.requests_per_connection, count, u32::to_string),
@@ -141,6 +145,21 @@ fn mode(value: &DeValue<'_>) -> Result<u32, String> {
     }
 }
 
+fn http(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
+    let what = "\"off\", or a loopback address with its port, such as \"127.0.0.1:9464\"";
+    match text(value, what)? {
+        "off" => Ok(None),
+        address => match address.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() && address.port() != 0 => Ok(Some(address)),
+            _ => Err(wanted(value, what)),
+        },
+    }
+}
+
+fn show_http(http: &Option<SocketAddr>) -> String {
+    quote(&http.map_or("off".into(), |address| address.to_string()))
+}
+
 fn bytes(value: &DeValue<'_>) -> Result<u64, String> {
     parse_bytes(text(value, "a size in quotes, such as \"16GiB\"")?).map_err(|e| e.to_string())
 }
@@ -167,7 +186,7 @@ fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     parse_duration(text(value, "a duration in quotes, such as \"30s\"")?).map_err(|e| e.to_string())
 }
 
-fn integer<T: FromStr>(value: &DeValue<'_>) -> Option<T> {
+pub(super) fn integer<T: FromStr>(value: &DeValue<'_>) -> Option<T> {
     value.as_integer().filter(|n| n.radix() == 10).and_then(|n| n.as_str().replace('_', "").parse().ok())
 }
 

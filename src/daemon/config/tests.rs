@@ -30,10 +30,14 @@ fn every_setting_is_read() {
         result_ttl = "10min"
         stop_timeout = "5s"
         log = "debug"
+        http = "[::1]:9464"
         [prover]
         backend = "auto"
         devices = [1, "GPU-6f0a1b2c"]
         device_memory = "8GiB"
+        slots = 3
+        cpu_beside = true
+        patience = "5s"
         cpu_fallback = true
         [limits]
         connections = 10
@@ -61,6 +65,9 @@ fn every_setting_is_read() {
             backend: Proving::Auto,
             devices: Devices::Named(vec![DeviceName::Index(1), DeviceName::Id("GPU-6f0a1b2c".into())]),
             device_memory: Some(8 << 30),
+            slots: 3,
+            cpu_beside: true,
+            patience: Duration::from_secs(5),
             cpu_fallback: true,
             #[cfg(feature = "fault-injection")]
             fault: None,
@@ -68,6 +75,7 @@ fn every_setting_is_read() {
         result_ttl: Duration::from_secs(600),
         stop_timeout: Duration::from_secs(5),
         log: tracing::Level::DEBUG,
+        http: Some("[::1]:9464".parse().unwrap()),
         limits: Limits {
             connections: 10,
             connections_per_uid: 9,
@@ -247,5 +255,17 @@ fn the_documentation_describes_every_setting() {
         };
         let row = format!("| `{}` | `{default}` | {takes} |", setting.key);
         assert!(text.contains(&row), "docs/configuration.md lacks {row}");
+    }
+}
+
+#[test]
+fn http_is_answered_on_loopback_only() {
+    assert_eq!(load("http = \"127.0.0.1:1\"", &[]).unwrap().http, Some("127.0.0.1:1".parse().unwrap()));
+    assert_eq!(load("http = \"off\"", &[]).unwrap().http, None);
+    for address in
+        ["0.0.0.0:9464", "192.168.0.1:9464", "[::]:9464", "127.0.0.1:0", "127.0.0.1", "localhost:9464"]
+    {
+        let refusal = load(&format!("http = \"{address}\""), &[]).unwrap_err().to_string();
+        assert!(refusal.contains("loopback") && refusal.contains(address), "{refusal}");
     }
 }

@@ -1,6 +1,8 @@
 //! One device as a backend: its arena with the circuits on it, the witness's way there, and what to make of
-//! its failures.
-use crate::algebra::Canonical;
+//! its failures. Two partitions or more are in its hands at a time: one is on the device, behind a [`Gate`]; the pages
+//! of the next one's witness are locked meanwhile, and the last one's sums assembled.
+use super::gate::Gate;
+use crate::algebra::{Cancelled, Canonical};
 use crate::daemon::{
     backend::{Backend, BackendError, Claim, DeviceUse, ProofRequest},
     pages::HeldPages,
@@ -15,7 +17,8 @@ use crate::gpu::{
         ProofJob, STAGING_BYTES, Upload,
     },
 };
-use crate::groth16::{Proof, ProvingKey};
+use crate::groth16::{Proof, ProvingKey, Stage, timeline::StageRunner};
+use crate::proto::ContentId;
 use crate::r1cs::Circuit;
 use crate::units::about_bytes;
 use std::{
@@ -23,9 +26,10 @@ use std::{
     collections::HashMap,
     ptr::NonNull,
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 /// A device's memory, to be used by one backend.
@@ -42,9 +46,13 @@ pub struct DeviceBackend<Q: PageLocks> {
     why: String,
     info: DeviceInfo,
     capacity: u64,
+    slots: usize,
+    queue: Arc<Q>,
+    /// Decides who is next to lock `on_device`.
+    gate: Gate,
     on_device: Mutex<OnDevice<Q>>,
-    /// What status shows, also while a proof is made.
-    shown: Mutex<DeviceUse>,
+    /// What status shows, and the scheduler asks, also while a proof is made.
+    shown: Mutex<Shown>,
     /// Its own end, once it is lost.
     lost: OnceLock<DeviceError>,
     /// Whether it has been logged that a witness cannot be copied by the device itself.
@@ -53,8 +61,14 @@ pub struct DeviceBackend<Q: PageLocks> {
     _arena: Box<dyn Any + Send + Sync>,
 }
 
+#[derive(Default)]
+struct Shown {
+    used: DeviceUse,
+    loaded: Vec<ContentIds>,
+}
+
 struct OnDevice<Q: PageLocks> {
-    prover: DeviceProver<Q>,
+    prover: DeviceProver<Arc<Q>>,
     /// Names of the circuits that have been proved.
     names: HashMap<ContentIds, String>,
     /// Locked as long as `staging` is there.
@@ -69,7 +83,8 @@ pub fn name(info: &DeviceInfo) -> String {
 }
 
 impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
-    /// A backend that proves on `queue`'s device, in `arena`, once it has given the known answer.
+    /// A backend that proves on `queue`'s device, in `arena`, once it has given the known answer; it takes on so
+    /// many partitions at once.
     ///
     /// # Errors
     /// Why it has not.
@@ -81,7 +96,9 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         arena: Arena,
         info: &DeviceInfo,
         known: &KnownAnswer,
+        slots: usize,
     ) -> Result<Self, KnownAnswerError> {
+        let queue = Arc::new(queue);
         let Arena { memory, owner } = arena;
         let mut staging = vec![0; STAGING_BYTES].into_boxed_slice();
         let address = NonNull::from(&mut *staging).cast();
@@ -89,7 +106,7 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         // serves as well, only slower.
         let staging_lock = unsafe { queue.lock_pages(address, staging.len()) }.ok();
         // SAFETY: the caller's promise.
-        let mut prover = unsafe { DeviceProver::new(queue, memory, info.multiprocessors) };
+        let mut prover = unsafe { DeviceProver::new(queue.clone(), memory, info.multiprocessors) };
         known.check(&mut prover)?;
         prover.clear();
         let capacity = prover.capacity();
@@ -99,13 +116,19 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
             why: format!("{device} gave the known answer; {memory} of its memory"),
             info: info.clone(),
             capacity,
+            slots,
+            queue,
+            gate: Gate::default(),
             on_device: Mutex::new(OnDevice {
                 prover,
                 names: HashMap::new(),
                 _staging_lock: staging_lock,
                 staging,
             }),
-            shown: Mutex::new(DeviceUse { device, memory: capacity, ..DeviceUse::default() }),
+            shown: Mutex::new(Shown {
+                used: DeviceUse { device, memory: capacity, ..DeviceUse::default() },
+                ..Shown::default()
+            }),
             lost: OnceLock::new(),
             staged_once: AtomicBool::new(false),
             _arena: owner,
@@ -117,18 +140,18 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         self.on_device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown(&self) -> MutexGuard<'_, DeviceUse> {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
         // Set by single assignments.
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The mapping of a witness that the device can copy by itself.
-    fn locked_pages<'a>(&self, queue: &Q, witness: &'a Witness) -> Option<MappedPages<'a>> {
+    fn locked_pages<'a>(&self, witness: &'a Witness) -> Option<MappedPages<'a>> {
         let pages = witness.mapped_pages()?;
         let lock = || {
             // SAFETY: the mapping's owner drops the lock before it unmaps.
-            match unsafe { queue.lock_pages(pages.base, pages.bytes) } {
-                Ok(lock) => Some(Box::new(lock) as HeldPages),
+            match unsafe { self.queue.lock_pages(pages.base, pages.bytes) } {
+                Ok(lock) => Some(HeldPages::new(pages.bytes as u64, lock)),
                 Err(error) => {
                     self.note_staging(&error);
                     None
@@ -147,44 +170,70 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
         }
     }
 
-    fn make(&self, request: ProofRequest<'_>) -> Result<(Proof, Vec<Canonical>), DeviceError> {
-        let ProofRequest { name, circuit, circuit_id, key, witness, randomness, cancel, timeline, on_stage } =
-            request;
-        let mut on_device = self.on_device();
-        let OnDevice { prover, names, staging, .. } = &mut *on_device;
-        let upload = match self.locked_pages(prover.queue(), witness) {
-            Some(pages) => Upload::Direct(pages.base),
-            None => Upload::Staged(staging),
-        };
-        let ids = ContentIds { circuit: circuit_id.0, key: key.id };
-        let mut on_stage = |stage| on_stage(stage);
-        let job = ProofJob {
+    fn make(&self, request: ProofRequest<'_>) -> Result<(Proof, Vec<Canonical>), BackendError> {
+        let ProofRequest {
+            name,
             circuit,
+            circuit_id,
             key,
-            encoding: witness.encoding(),
             witness,
-            upload,
+            priority,
             randomness,
             cancel,
             timeline,
-            on_stage: &mut on_stage,
+            on_stage,
+        } = request;
+        let began = Instant::now();
+        on_stage(Stage::Pin);
+        let pages = self.locked_pages(witness);
+        timeline.record(Stage::Pin, began);
+        let began = Instant::now();
+        on_stage(Stage::Slot);
+        let turn = self.gate.enter(priority, cancel).map_err(ReadError::from)?;
+        timeline.record(Stage::Slot, began);
+        if let Some(error) = self.lost.get() {
+            return Err(BackendError::Lost(error.clone()));
+        }
+        let (made, randomness) = {
+            let mut on_device = self.on_device();
+            let OnDevice { prover, names, staging, .. } = &mut *on_device;
+            let ids = ContentIds { circuit: circuit_id.0, key: key.id };
+            let mut job = ProofJob {
+                circuit,
+                key,
+                encoding: witness.encoding(),
+                witness,
+                upload: pages.map_or_else(|| Upload::Staged(staging), |pages| Upload::Direct(pages.base)),
+                randomness,
+                cancel,
+                timeline: &mut *timeline,
+                on_stage: &mut |stage| on_stage(stage),
+            };
+            // SAFETY: the ids are those of circuit and key; the witness's mapping outlives the call.
+            let made = unsafe { prover.sums(ids, &mut job) };
+            let randomness = job.randomness;
+            names.insert(ids, name.to_owned());
+            names.retain(|ids, _| prover.loaded().any(|loaded| loaded == *ids));
+            let mut shown = self.shown();
+            shown.used.circuits = prover.loaded().filter_map(|ids| names.get(&ids).cloned()).collect();
+            shown.used.memory_kept = prover.resident_bytes();
+            shown.loaded.clear();
+            shown.loaded.extend(prover.loaded());
+            (made.map_err(|error| self.judge(prover, error)), randomness)
         };
-        // SAFETY: the ids are those of circuit and key; the witness's mapping outlives the call.
-        let made = unsafe { prover.prove(ids, job) };
-        names.insert(ids, name.to_owned());
-        names.retain(|ids, _| prover.loaded().any(|loaded| loaded == *ids));
-        let mut shown = self.shown();
-        shown.circuits = prover.loaded().filter_map(|ids| names.get(&ids).cloned()).collect();
-        shown.memory_kept = prover.resident_bytes();
-        made
+        drop(turn);
+        let (sums, inputs) = made?;
+        let mut stages = StageRunner { cancel, timeline, on_stage: &mut |stage| on_stage(stage) };
+        let proof = stages.run(Stage::Assemble, || Ok::<_, Cancelled>(sums.blind(key, &randomness)));
+        Ok((proof.map_err(ReadError::from)?, inputs))
     }
 
     /// What a failure is to the daemon. The driver fails every call of a device that is lost: so this asks.
-    fn judge(&self, error: DeviceError) -> BackendError {
+    fn judge(&self, prover: &DeviceProver<Arc<Q>>, error: DeviceError) -> BackendError {
         match error {
             DeviceError::Cancelled(cancelled) => ReadError::Cancelled(cancelled).into(),
             DeviceError::Witness(error) => ReadError::Invalid(error).into(),
-            DeviceError::Gpu(_) if self.on_device().prover.queue().finish().is_err() => {
+            DeviceError::Gpu(_) if prover.queue().finish().is_err() => {
                 BackendError::Lost(self.lost.get_or_init(|| error).clone())
             }
             other => BackendError::Device(other),
@@ -207,7 +256,15 @@ impl<Q: PageLocks + Send + Sync> Backend for DeviceBackend<Q> {
     }
 
     fn device_use(&self) -> Option<DeviceUse> {
-        Some(self.shown().clone())
+        Some(self.shown().used.clone())
+    }
+
+    fn slots(&self) -> usize {
+        self.slots
+    }
+
+    fn has(&self, circuit_id: ContentId, key: &ProvingKey) -> bool {
+        self.shown().loaded.contains(&ContentIds { circuit: circuit_id.0, key: key.id })
     }
 
     fn accepts(&self, circuit: &Circuit, key: &ProvingKey) -> Result<(), String> {
@@ -217,10 +274,6 @@ impl<Q: PageLocks + Send + Sync> Backend for DeviceBackend<Q> {
     }
 
     fn prove(&self, request: ProofRequest<'_>) -> Result<Claim, BackendError> {
-        if let Some(error) = self.lost.get() {
-            return Err(BackendError::Lost(error.clone()));
-        }
-        let made = self.make(request);
-        made.map(|(proof, inputs)| Claim { proof, inputs }).map_err(|error| self.judge(error))
+        self.make(request).map(|(proof, inputs)| Claim { proof, inputs })
     }
 }

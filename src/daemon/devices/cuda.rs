@@ -33,5 +33,5 @@ pub(super) fn open(info: &DeviceInfo, config: &Prover, known: &KnownAnswer) -> O
     let arena = unsafe { DeviceSlice::from_raw(memory.address(), memory.num_bytes() as usize) };
     let arena = Arena { memory: arena, owner: Box::new(memory) };
     // SAFETY: as above; it is this backend's alone.
-    Ok(Arc::new(unsafe { DeviceBackend::new(queue, arena, info, known) }?))
+    Ok(Arc::new(unsafe { DeviceBackend::new(queue, arena, info, known, config.slots) }?))
 }

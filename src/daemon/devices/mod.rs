@@ -3,6 +3,7 @@
 mod backend;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod gate;
 
 use super::backend::{Backend, Quarantined};
 use super::config::{DeviceName, Devices, Prover, Proving};
@@ -142,6 +143,9 @@ pub fn choose(
         }
     }
     if !backends.is_empty() {
+        if config.cpu_beside {
+            backends.push(Arc::new(CpuBackend::new(threads, "prover.cpu_beside is true")?));
+        }
         return Ok(Provers { backends, quarantined });
     }
     let reasons: Vec<_> = quarantined.iter().map(|it| format!("{}: {}", it.device, it.why)).collect();
@@ -317,6 +321,9 @@ mod tests {
         let (why, quarantined) = told(&provers);
         assert!(why[0].contains("cpu_fallback is true") && why[0].contains("old b"), "{why:?}");
         assert_eq!(quarantined, ["cuda:GPU-00000000", "cuda:GPU-10000000"]);
+        let beside = Prover { cpu_beside: true, ..Prover::default() };
+        assert_eq!(told(&choice(&beside, &["good"]).unwrap()).0, ["good", "prover.cpu_beside is true"]);
+        assert!(choice(&beside, &["old"]).is_err(), "beside devices, not instead of them");
         // It is there for the case that no device proves, and for no other.
         assert_eq!(told(&choice(&fallback, &["old", "good"]).unwrap()).0, ["good"]);
     }

@@ -1,6 +1,7 @@
 //! One job: its partitions, each in one of six states, and the verdict that ends it.
 use super::{Discarded, Ended, Release, Task, Verdict};
 use crate::algebra::CancelToken;
+use crate::daemon::queue::Rank;
 use crate::daemon::store::{Admitted, Record, Story};
 use crate::daemon::users::{Charge, Countable};
 use crate::proto::{
@@ -9,6 +10,14 @@ use crate::proto::{
 };
 use std::{mem, sync::Arc, time::Instant};
 use tokio::sync::watch;
+
+/// A partition that a worker has.
+pub(super) struct Running {
+    pub(super) cancel: CancelToken,
+    pub(super) stage: &'static str,
+    /// Bytes of its witness.
+    pub(super) bytes: u64,
+}
 
 /// One partition.
 pub(super) enum Partition<W> {
@@ -19,7 +28,7 @@ pub(super) enum Partition<W> {
     Stored,
     /// The witness, and when it came.
     Queued(Box<(W, Instant)>),
-    Running(CancelToken, &'static str),
+    Running(Running),
     /// The proof, until it is part of the verdict.
     Proved(Option<Box<PartitionProof>>),
     Failed,
@@ -40,7 +49,7 @@ impl<W> Partition<W> {
 
     /// The prover's stage; empty unless running.
     pub(super) fn stage(&self) -> &'static str {
-        if let Self::Running(_, stage) = self { stage } else { "" }
+        if let Self::Running(running) = self { running.stage } else { "" }
     }
 }
 
@@ -56,6 +65,8 @@ pub(super) struct Job<C, W> {
     pub(super) circuit: Option<C>,
     pub(super) partitions: Vec<Partition<W>>,
     pub(super) verdict: Option<Verdict>,
+    /// Until when its result is of any use.
+    pub(super) deadline: Option<Instant>,
     /// Backends that have proved partitions.
     backends: Vec<String>,
     /// Partitions that ran when the daemon died, more than once.
@@ -88,6 +99,7 @@ impl<C: Clone, W: Release> Job<C, W> {
             circuit: Some(circuit),
             partitions: (0..submit.partitions).map(|_| Partition::Missing).collect(),
             verdict: None,
+            deadline: submit.deadline.and_then(|after| now.checked_add(after)),
             backends: Vec::new(),
             suspects: Vec::new(),
             record: None,
@@ -124,6 +136,7 @@ impl<C: Clone, W: Release> Job<C, W> {
             circuit: None,
             partitions: partitions.collect(),
             verdict: None,
+            deadline: admitted.deadline.and_then(|after| created.checked_add(after)),
             backends,
             suspects,
             record: Some(record),
@@ -150,6 +163,7 @@ impl<C: Clone, W: Release> Job<C, W> {
             key_id: self.key_id,
             partitions: self.partitions.len() as u32,
             priority: self.priority,
+            deadline: self.deadline.map(|at| at.saturating_duration_since(self.created)),
             build: crate::BUILD_ID.to_owned(),
             result_bytes: if let Countable::Job(bytes) = self.charge.what() { bytes } else { 0 },
         }
@@ -217,20 +231,25 @@ impl<C: Clone, W: Release> Job<C, W> {
             return None;
         }
         let cancel = CancelToken::new();
-        let Partition::Queued(queued) = mem::replace(slot, Partition::Running(cancel.clone(), "")) else {
-            return None;
-        };
+        let Partition::Queued(queued) = mem::replace(slot, Partition::Missing) else { return None };
         let (witness, submitted) = *queued;
+        *slot = Partition::Running(Running { cancel: cancel.clone(), stage: "", bytes: witness.num_bytes() });
         if let Some(record) = &mut self.record {
             record.began(partition);
         }
         self.touch(now);
-        Some(Task { job: self.id, partition, uid: self.uid, circuit, witness, submitted, cancel })
+        let (job, uid, priority) = (self.id, self.uid, self.priority);
+        Some(Task { job, partition, uid, priority, circuit, witness, submitted, begun: now, cancel })
+    }
+
+    /// Where a partition that waits since then belongs in the queue.
+    pub(super) fn rank(&self, since: Instant) -> Rank {
+        Rank { priority: self.priority, uid: self.uid, since, deadline: self.deadline }
     }
 
     pub(super) fn stage(&mut self, partition: u32, stage: &'static str) {
-        if let Some(Partition::Running(_, current)) = self.partitions.get_mut(partition as usize) {
-            *current = stage;
+        if let Some(Partition::Running(running)) = self.partitions.get_mut(partition as usize) {
+            running.stage = stage;
             self.changed.send_replace(());
         }
     }
@@ -287,7 +306,7 @@ impl<C: Clone, W: Release> Job<C, W> {
                     *partition = Partition::Cancelled;
                     dropped += 1;
                 }
-                Partition::Running(cancel, _) => cancel.cancel(),
+                Partition::Running(running) => running.cancel.cancel(),
                 Partition::Proved(proof) => drop(proof.take()),
                 Partition::Missing | Partition::Failed | Partition::Cancelled => {}
             }

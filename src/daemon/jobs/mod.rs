@@ -14,11 +14,11 @@ use super::users::Charge;
 use crate::algebra::CancelToken;
 use crate::proto::{
     Accepted, ContentId, Counters, ErrorCode, IdempotencyKey, JobId, JobResult, JobStatus, MAX_PARTITIONS,
-    PartitionProof, PartitionState, ProtocolError, Submit,
+    PartitionProof, PartitionState, Priority, ProtocolError, QueueStatus, Submit,
 };
 use job::{Job, Partition};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     io,
     os::fd::OwnedFd,
     sync::Arc,
@@ -86,12 +86,16 @@ pub struct Task<C, W> {
     pub partition: u32,
     /// Who submitted it.
     pub uid: u32,
+    /// How urgent it is.
+    pub priority: Priority,
     /// What is to be proved.
     pub circuit: C,
     /// The witness.
     pub witness: W,
     /// When it was submitted.
     pub submitted: Instant,
+    /// When it left the queue.
+    pub begun: Instant,
     /// Raised when the result is no longer wanted.
     pub cancel: CancelToken,
 }
@@ -120,6 +124,9 @@ pub struct View {
 pub trait Release {
     /// Gives the witness's memory back to its owner. What is left is dropped later.
     fn release(&mut self);
+
+    /// Bytes of that memory.
+    fn num_bytes(&self) -> u64;
 }
 
 /// What the table no longer needs, for its owner to drop where that may take long.
@@ -386,7 +393,7 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         if job.is_suspect(partition) {
             self.suspects.push_back((id, partition));
         } else {
-            self.queue.push(job.priority, job.uid, (id, partition));
+            self.queue.push(job.rank(now), (id, partition));
         }
         self.counters.submitted += 1;
         Ok(job.accepted())
@@ -455,8 +462,14 @@ impl<C: Clone, W: Release> JobTable<C, W> {
         answer
     }
 
-    /// The partition whose turn it is, now running.
-    pub fn next(&mut self, now: Instant) -> Option<Task<C, W>> {
+    /// The partition whose turn it is, now running; or one of the same priority whose circuit is preferred, unless
+    /// the first has waited for as long as patience allows.
+    pub fn next(
+        &mut self,
+        now: Instant,
+        patience: Duration,
+        prefers: impl Fn(&C) -> bool,
+    ) -> Option<Task<C, W>> {
         if !self.has_work() {
             return None;
         }
@@ -466,14 +479,92 @@ impl<C: Clone, W: Release> JobTable<C, W> {
                 return Some(task);
             }
         }
-        while let Some((id, partition)) = self.queue.pop() {
+        loop {
+            let prefers = |(id, _): &(JobId, u32)| {
+                self.jobs.get(id).and_then(|job| job.circuit.as_ref()).is_some_and(&prefers)
+            };
+            let (id, partition) = self.queue.pop(now, patience, prefers)?;
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if let Some(task) = job.start(partition, now) {
                 self.running += 1;
                 return Some(task);
             }
         }
-        None
+    }
+
+    /// Puts a running partition that had to make way back into the queue, as the next of its priority.
+    pub fn requeue(&mut self, task: Task<C, W>, now: Instant) {
+        let Task { job: id, partition, circuit, mut witness, submitted, .. } = task;
+        self.stopped_running();
+        self.discarded.0.push(circuit);
+        let job = self.jobs.get_mut(&id).filter(|job| job.verdict.is_none());
+        let Some(job) = job else {
+            // Its job has ended meanwhile.
+            witness.release();
+            self.discarded.1.push(witness);
+            self.counters.cancelled += 1;
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.partitions[partition as usize] = Partition::Cancelled;
+                job.touch(now);
+            }
+            return;
+        };
+        if let Some(record) = &mut job.record {
+            record.returned(partition);
+        }
+        job.partitions[partition as usize] = Partition::Queued(Box::new((witness, submitted)));
+        job.touch(now);
+        self.queue.push_front(job.rank(submitted), (id, partition));
+    }
+
+    /// Ends the jobs whose deadline has passed.
+    pub fn end_overdue(&mut self, now: Instant) -> Vec<Ended> {
+        let overdue = |job: &&mut Job<C, W>| {
+            job.verdict.is_none() && job.deadline.is_some_and(|deadline| deadline <= now)
+        };
+        let mut ended = Vec::new();
+        for job in self.jobs.values_mut().filter(overdue) {
+            let message = format!("job {} was not done by its deadline", job.id);
+            let failure = ProtocolError::new(ErrorCode::DeadlineExceeded, message);
+            self.counters.cancelled += job.end(failure, &mut self.discarded);
+            let id = job.id;
+            self.queue.retain(job.priority, job.uid, |(queued, _)| *queued != id);
+            self.suspects.retain(|(queued, _)| *queued != id);
+            job.touch(now);
+            ended.extend(job.ended(now));
+        }
+        ended
+    }
+
+    /// What waits, by priority.
+    pub fn queues(&self, now: Instant) -> Vec<QueueStatus> {
+        self.queue.statuses(now)
+    }
+
+    /// How many partitions wait for a prover.
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.suspects.len()
+    }
+
+    /// The urgency of a job.
+    pub fn priority(&self, id: JobId) -> Option<Priority> {
+        self.jobs.get(&id).map(|job| job.priority)
+    }
+
+    /// Witness buffers of partitions that wait or run, with their bytes, by what is done with them.
+    pub fn buffers(&self) -> BTreeMap<&'static str, (u32, u64)> {
+        let mut buffers = BTreeMap::<_, (u32, u64)>::new();
+        for partition in self.jobs.values().flat_map(|job| &job.partitions) {
+            let (stage, bytes) = match partition {
+                Partition::Queued(queued) => ("queued", queued.0.num_bytes()),
+                Partition::Running(running) => (running.stage, running.bytes),
+                _ => continue,
+            };
+            let (count, sum) = buffers.entry(stage).or_default();
+            *count += 1;
+            *sum += bytes;
+        }
+        buffers
     }
 
     /// Whether a partition waits that may be begun with now.

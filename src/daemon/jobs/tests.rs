@@ -8,6 +8,10 @@ use crate::r1cs::WitnessEncoding;
 const TTL: Duration = Duration::from_secs(60);
 
 impl Release for u32 {
+    fn num_bytes(&self) -> u64 {
+        64
+    }
+
     fn release(&mut self) {}
 }
 
@@ -29,6 +33,7 @@ fn submit(key: &[u8], partition: u32, partitions: u32) -> Submit {
         encoding: WitnessEncoding::Canonical,
         witness: WitnessSource::Lease(1),
         length: 64,
+        deadline: None,
     }
 }
 
@@ -70,7 +75,7 @@ impl Bench {
     }
 
     fn next(&mut self) -> Task<&'static str, u32> {
-        self.table.next(self.now).expect("a partition waits")
+        self.table.next(self.now, Duration::ZERO, |_| false).expect("a partition waits")
     }
 
     fn complete(&mut self, task: &Task<&'static str, u32>, outcome: Outcome) {
@@ -139,7 +144,7 @@ fn the_same_key_is_the_same_job() {
     assert_eq!(bench.table.find(7, &IdempotencyKey::new(b"k").unwrap()).unwrap(), first);
     let task = bench.next();
     assert_eq!(task.witness, 1);
-    assert!(bench.table.next(bench.now).is_none());
+    assert!(bench.table.next(bench.now, Duration::ZERO, |_| false).is_none());
     assert!(matches!(bench.table.lookup(7, &submit(b"k", 0, 2)), Ok(Known::Partition(a)) if a == first));
     assert!(matches!(bench.table.lookup(7, &submit(b"k", 1, 2)), Ok(Known::Job(Some("spend")))));
     assert!(matches!(bench.table.lookup(7, &submit(b"l", 0, 2)), Ok(Known::Nothing)));
@@ -393,7 +398,7 @@ fn a_partition_is_proved_once_it_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let mut bench = Bench::new();
     let place = bench.place(&dir, b"k", 0);
-    assert!(!bench.table.has_work() && bench.table.next(bench.now).is_none());
+    assert!(!bench.table.has_work() && bench.table.next(bench.now, Duration::ZERO, |_| false).is_none());
     // Whoever submits it again waits for the first.
     assert!(matches!(bench.table.lookup(7, &submit(b"k", 0, 2)), Ok(Known::Arriving(_))));
     assert!(matches!(bench.begin(&dir, b"k", 0), Ok(Begun::Arriving(_))));
@@ -443,7 +448,10 @@ fn a_suspect_is_proved_alone_and_first() {
     }
     let suspect = bench.next();
     assert_eq!(suspect.witness, u32::from(b'b'));
-    assert!(!bench.table.has_work() && bench.table.next(bench.now).is_none(), "nothing runs beside it");
+    assert!(
+        !bench.table.has_work() && bench.table.next(bench.now, Duration::ZERO, |_| false).is_none(),
+        "nothing runs beside it"
+    );
     bench.complete(&suspect, failure(ErrorCode::Unsatisfied));
     let (one, other) = (bench.next(), bench.next());
     assert_eq!((one.witness, other.witness), (u32::from(b'a'), u32::from(b'c')));
@@ -452,7 +460,7 @@ fn a_suspect_is_proved_alone_and_first() {
     let (id, charge) = (story.admitted.job, bench.users.charge_anyway(7, Countable::Job(1)));
     assert!(bench.table.restore(story, record, vec![0], charge, (bench.now, bench.now)).is_ok());
     bench.table.confirm(id, 0, "spend", 9, None, bench.now).unwrap();
-    assert!(bench.table.next(bench.now).is_none());
+    assert!(bench.table.next(bench.now, Duration::ZERO, |_| false).is_none());
     bench.complete(&one, failure(ErrorCode::Unsatisfied));
     assert!(!bench.table.has_work());
     bench.complete(&other, failure(ErrorCode::Unsatisfied));
@@ -471,4 +479,46 @@ fn a_job_is_restored_once() {
         assert_eq!(restored.is_err(), again, "its key names a job already");
     }
     assert_eq!(bench.table.count(), (1, 0));
+}
+
+#[test]
+fn a_partition_that_made_way_is_the_next_of_its_priority() {
+    let mut bench = Bench::new();
+    for (key, witness) in [(b"a", 1), (b"b", 2)] {
+        bench.admit(7, &submit(key, 0, 1), witness).unwrap();
+    }
+    let first = bench.next();
+    let (job, submitted) = (first.job, first.submitted);
+    bench.now += Duration::from_secs(1);
+    bench.table.requeue(first, bench.now);
+    assert_eq!(bench.states(7, job), [PartitionState::Queued]);
+    assert_eq!(bench.table.buffers()["queued"], (2, 128));
+    let again = bench.next();
+    assert_eq!((again.job, again.witness, again.submitted), (job, 1, submitted));
+    bench.complete(&again, Outcome::Proved(proof(1)));
+    assert!(bench.verdict(7, job).unwrap().is_ok());
+
+    let other = bench.next();
+    let job = other.job;
+    bench.table.cancel(7, job, bench.now).unwrap();
+    bench.table.requeue(other, bench.now);
+    assert_eq!(bench.states(7, job), [PartitionState::Cancelled], "its job has ended meanwhile");
+    assert!(!bench.table.has_work());
+}
+
+#[test]
+fn a_job_that_misses_its_deadline_fails() {
+    let mut bench = Bench::new();
+    let deadline = Some(Duration::from_secs(5));
+    let job = bench.admit(7, &Submit { deadline, ..submit(b"late", 0, 2) }, 1).unwrap().job;
+    bench.admit(7, &Submit { deadline: None, ..submit(b"late", 1, 2) }, 2).unwrap();
+    let running = bench.next();
+    bench.now += Duration::from_secs(4);
+    assert!(bench.table.end_overdue(bench.now).is_empty());
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.table.end_overdue(bench.now).len(), 1);
+    assert_eq!(bench.failed_with(7, job), ErrorCode::DeadlineExceeded);
+    assert!(running.cancel.is_cancelled() && !bench.table.has_work());
+    bench.complete(&running, Outcome::Cancelled);
+    assert!(bench.table.end_overdue(bench.now).is_empty(), "once");
 }

@@ -10,6 +10,8 @@ use super::backend::{Backend, Quarantined};
 use super::budget::Budget;
 use super::config::{Config, ConfigSource, Memory};
 use super::host::{HostError, HostFiles};
+use super::http;
+use super::instruments::Instruments;
 use super::registry::{LoadSettings, Progress, Registry};
 use super::scheduler::{Scheduler, Stalled};
 use super::server;
@@ -27,6 +29,7 @@ use crate::units::about_bytes;
 use notify::{Event, Notify};
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -87,6 +90,14 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The address for HTTP cannot be listened at.
+    #[error("http: {address}: {source}")]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A thread cannot be started.
     #[error("a worker's thread cannot be started: {0}")]
     Worker(#[source] io::Error),
@@ -114,6 +125,14 @@ pub async fn run(
     setup: Setup,
     controls: mpsc::Receiver<Control>,
 ) -> Result<(), RunError> {
+    // What cannot be had is told before anything is begun.
+    let http = match setup.config.http {
+        None => None,
+        Some(address) => match http::listen(address).await {
+            Ok(listener) => Some(listener),
+            Err(source) => return Err(StartError::Http { address, source }.into()),
+        },
+    };
     let Setup { config, source, backends, quarantined, notify, watchdog, store, set_log_level } = setup;
     let mut service = assemble(&config, &backends, quarantined)?;
     let changes = service.registry.read(&config.circuits_dir).map_err(StartError::from)?;
@@ -122,9 +141,13 @@ pub async fn run(
     let service = Arc::new(service);
     tracing::info!("circuits: {}", names(&changes.added));
     let mut workers = Vec::new();
-    for (index, backend) in backends.into_iter().enumerate() {
+    let places = backends.iter().enumerate().flat_map(|(prover, backend)| {
+        (0..backend.slots()).map(move |slot| (backend.clone(), (prover, slot)))
+    });
+    for (index, (backend, place)) in places.enumerate() {
         let (scheduler, budget) = (service.scheduler.clone(), service.budget.clone());
-        let worker = Worker { index, scheduler, backend, budget };
+        let instruments = service.instruments.clone();
+        let worker = Worker { index, scheduler, backend, place, instruments, budget };
         workers.push(worker.start().map_err(StartError::Worker)?);
     }
     service.registry.preload();
@@ -134,6 +157,7 @@ pub async fn run(
         async move { registry.make_room().await }
     });
     let server = tokio::spawn(server::serve(listener, service.clone()));
+    let watchers = http.map(|http| tokio::spawn(http::serve(http, service.clone())));
     let mut life = Life {
         config,
         source,
@@ -147,6 +171,9 @@ pub async fn run(
     life.live(controls, watchdog).await;
     let lost = life.service.scheduler.lost();
     room.abort();
+    if let Some(watchers) = watchers {
+        watchers.abort();
+    }
     resumed.abort();
     // A worker that is stuck in a backend does not keep the daemon from ending.
     drop(workers);
@@ -176,7 +203,8 @@ fn assemble(
         let mut sum = 0u64;
         for prover in &provers {
             prover.accepts(circuit, key).map_err(|why| format!("{}: {why}", prover.name()))?;
-            sum = sum.saturating_add(prover.working_bytes(circuit, key));
+            let each = prover.working_bytes(circuit, key);
+            sum = sum.saturating_add(each.saturating_mul(prover.slots() as u64));
         }
         Ok(sum)
     };
@@ -186,8 +214,11 @@ fn assemble(
         threads: config.threads,
         headroom: Arc::new(headroom),
     });
-    let scheduler = Scheduler::new(users.clone(), backends.len());
-    Ok(Service::new(registry, scheduler, budget, users, backends.to_vec(), quarantined))
+    let workers = backends.iter().map(|backend| backend.slots()).sum();
+    let scheduler = Scheduler::new(users.clone(), workers, config.prover.patience);
+    let slots = backends.iter().map(|backend| (backend.slots(), backend.is_host()));
+    let instruments = Arc::new(Instruments::new(slots));
+    Ok(Service::new(registry, scheduler, budget, users, backends.to_vec(), quarantined, instruments))
 }
 
 /// Takes over what the process before has left, and has a keeper keep what comes.

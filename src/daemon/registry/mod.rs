@@ -106,6 +106,9 @@ impl Entry {
             domain_log2: 0,
             tier: KeyTier::NotLoaded,
             problem: String::new(),
+            references: 0,
+            key_bytes: 0,
+            circuit_bytes: 0,
         };
         match &*self.state.borrow() {
             State::NotLoaded => {}
@@ -123,6 +126,10 @@ impl Entry {
                 info.constraints = circuit.num_constraints() as u64;
                 info.domain_log2 = loaded.domain_log2;
                 info.tier = KeyTier::Host;
+                // One of the holds is the registry's own.
+                info.references = u32::try_from(Arc::strong_count(loaded) - 1).unwrap_or(u32::MAX);
+                info.key_bytes = loaded.reservation.demand().keys;
+                info.circuit_bytes = loaded.reservation.demand().circuits;
             }
         }
         info

@@ -223,6 +223,8 @@ impl Session {
             RequestBody::Cancel(job) => service.scheduler.cancel(uid, job).map(|()| ReplyBody::Cancelled),
             RequestBody::Find(key) => service.scheduler.find(uid, &key).map(ReplyBody::Accepted),
             RequestBody::Status => Ok(ReplyBody::Status(service.status())),
+            RequestBody::Metrics => service.metrics().map(ReplyBody::Metrics),
+            RequestBody::Trace(request) => service.trace(request).map(ReplyBody::Trace),
             RequestBody::Abandon(request) => {
                 requests.abandon(request);
                 Ok(ReplyBody::Abandoned)

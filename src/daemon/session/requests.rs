@@ -1,6 +1,7 @@
 //! The requests that may wait: for a circuit to be loaded, for memory, for a job's end.
 use super::{Outgoing, Session};
 use crate::daemon::budget::{Demand, NeverFits, Reservation};
+use crate::daemon::instruments::Wait;
 use crate::daemon::jobs::{Arrival, Known};
 use crate::daemon::lease::Lease;
 use crate::daemon::registry::LoadedCircuit;
@@ -13,7 +14,12 @@ use crate::proto::{
     ProtocolError, Reply, ReplyBody, Submit, WitnessSource,
 };
 use crate::shm::{LeasedBuffer, ReceivedFd};
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// When a client that does not want to wait may ask again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -70,6 +76,10 @@ impl Session {
 
     /// A circuit, once it is loaded.
     async fn circuit(&self, name: &str) -> Result<Arc<LoadedCircuit>, ProtocolError> {
+        if let Some(ready) = self.service.registry.try_get(name)? {
+            return Ok(ready);
+        }
+        let _told = self.service.instruments.activity.wait(Wait::Key);
         tokio::select! {
             circuit = self.service.registry.get(name) => circuit,
             draining = self.service.scheduler.closing() => Err(draining),
@@ -105,6 +115,7 @@ impl Session {
             return Ok((circuit, reservation));
         }
         drop(circuit);
+        let _told = self.service.instruments.activity.wait(Wait::Memory);
         let _turn = tokio::select! {
             turn = self.service.turn.wait() => turn,
             draining = self.service.scheduler.closing() => return Err(draining),
@@ -118,7 +129,7 @@ impl Session {
     }
 
     async fn lease(&self, request: &LeaseRequest) -> Result<Granted, ProtocolError> {
-        let (service, name) = (&self.service, &request.circuit);
+        let (service, name, asked) = (&self.service, &request.circuit, Instant::now());
         service.scheduler.check_open()?;
         let circuit = if request.wait {
             self.restored().await?;
@@ -147,8 +158,15 @@ impl Session {
             }
         };
         let id = self.new_lease_id();
-        let lease =
-            Lease::create(id, bytes, circuit.clone(), reservation, charge).map_err(|e| no_memory(&e))?;
+        let lease = Lease::create(
+            id,
+            bytes,
+            circuit.clone(),
+            reservation,
+            charge,
+            (asked, &service.instruments.activity),
+        )
+        .map_err(|e| no_memory(&e))?;
         let descriptor = lease.buffer().memfd().try_clone_to_owned().map_err(|e| no_memory(&e))?;
         let terms = proto::Lease {
             id,

@@ -3,6 +3,7 @@ use super::*;
 use crate::daemon::{
     budget::Budget,
     config::Config,
+    instruments::Instruments,
     registry::{LoadSettings, Registry},
     scheduler::Scheduler,
     users::Users,
@@ -17,8 +18,16 @@ fn service() -> Arc<Service> {
         threads: 1,
         headroom: Arc::new(|_, _| Ok(0)),
     });
-    let scheduler = Scheduler::new(users.clone(), 0);
-    Arc::new(Service::new(registry, scheduler, budget, users, Vec::new(), Vec::new()))
+    let scheduler = Scheduler::new(users.clone(), 0, Duration::ZERO);
+    Arc::new(Service::new(
+        registry,
+        scheduler,
+        budget,
+        users,
+        Vec::new(),
+        Vec::new(),
+        Arc::new(Instruments::new([])),
+    ))
 }
 
 async fn send(peer: &PacketSocket, body: RequestBody) {

@@ -32,6 +32,8 @@ pub struct Admitted {
     pub partitions: u32,
     /// Its urgency.
     pub priority: Priority,
+    /// How long after its admission its result is of any use, in whole milliseconds; None: for ever.
+    pub deadline: Option<Duration>,
     /// The build id of the daemon that admitted it.
     pub build: String,
     /// What its results may take, as charged to its owner.
@@ -151,6 +153,10 @@ impl Timed {
                 to.set_key_id(&job.key_id.0);
                 to.set_partitions(job.partitions);
                 to.set_priority(number_of(Priority::ALL, &job.priority));
+                // Zero would be none: a deadline has a millisecond at least.
+                let deadline =
+                    job.deadline.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1));
+                to.set_deadline_ms(deadline);
                 to.set_build(&job.build[..]);
                 to.set_result_bytes(job.result_bytes);
             }
@@ -199,6 +205,7 @@ fn admitted(from: store_capnp::admitted::Reader<'_>) -> Result<Admitted, DecodeP
         key_id: ContentId(wire::fixed("keyId", from.get_key_id(), "32")?),
         partitions,
         priority: value_of("priority", Priority::ALL, from.get_priority())?,
+        deadline: Some(from.get_deadline_ms()).filter(|ms| *ms > 0).map(Duration::from_millis),
         build: wire::text("build", from.get_build())?,
         result_bytes: from.get_result_bytes(),
     })
@@ -293,9 +300,11 @@ mod tests {
 
     fn admitted() -> impl Strategy<Value = Event> {
         let ids = (any::<[u8; 16]>(), any::<u32>(), vec(any::<u8>(), 1..=64), "[a-z]{1,20}");
-        let rest = (content_id(), content_id(), 1..=MAX_PARTITIONS, select(Priority::ALL), "[ -~]{0,30}");
+        let deadline = proptest::option::of((1..u64::MAX).prop_map(Duration::from_millis));
+        let priority = (select(Priority::ALL), deadline);
+        let rest = (content_id(), content_id(), 1..=MAX_PARTITIONS, priority, "[ -~]{0,30}");
         (ids, rest).prop_map(
-            |((job, uid, key, circuit), (circuit_id, key_id, partitions, priority, build))| {
+            |((job, uid, key, circuit), (circuit_id, key_id, partitions, (priority, deadline), build))| {
                 let key = IdempotencyKey::new(&key).unwrap();
                 let job = JobId(job);
                 let admitted = Admitted {
@@ -307,6 +316,7 @@ mod tests {
                     key_id,
                     partitions,
                     priority,
+                    deadline,
                     build,
                     result_bytes: 5,
                 };

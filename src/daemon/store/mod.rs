@@ -66,6 +66,7 @@ pub(crate) mod tests {
             key_id: ContentId([2; 32]),
             partitions: 1,
             priority: Priority::Normal,
+            deadline: None,
             build: String::new(),
             result_bytes: 1,
         };

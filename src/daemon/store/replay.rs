@@ -165,6 +165,7 @@ mod tests {
             key_id: ContentId([3; 32]),
             partitions: 3,
             priority: Priority::High,
+            deadline: None,
             build: "old".into(),
             result_bytes: 9,
         })

@@ -23,7 +23,7 @@ use crate::{
     },
     r1cs::{Circuit, Matrix, WitnessBytes, WitnessEncoding, WitnessError},
 };
-use std::ptr::NonNull;
+use std::{ptr::NonNull, time::Instant};
 use zeroize::Zeroize;
 
 /// Pieces of a witness are multiples of this, as launches address what was copied.
@@ -107,15 +107,36 @@ impl Loaded {
     pub unsafe fn prove<Q: Queue>(
         &self,
         queue: &Q,
-        job: ProofJob<'_>,
+        mut job: ProofJob<'_>,
     ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
         // SAFETY: the caller's promise.
-        let claim = unsafe { self.run(queue, job) };
+        let (sums, inputs) = unsafe { self.sums(queue, &mut job) }?;
+        Ok((job.assemble(sums)?, inputs))
+    }
+
+    /// The device's part of a proof: its sums, with the public inputs that they are of. Whatever of the witness
+    /// was on the device is wiped.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    /// As for [`Self::prove`].
+    pub unsafe fn sums<Q: Queue>(
+        &self,
+        queue: &Q,
+        job: &mut ProofJob<'_>,
+    ) -> Result<(Sums, Vec<Canonical>), DeviceError> {
+        // SAFETY: the caller's promise.
+        let sums = unsafe { self.run(queue, job) };
+        (job.on_stage)(Stage::Wipe);
+        let began = Instant::now();
         // SAFETY: as above.
         let wiped = unsafe { self.wipe(queue) };
-        let claim = claim?;
+        job.timeline.record(Stage::Wipe, began);
+        let sums = sums?;
         wiped?;
-        Ok(claim)
+        Ok(sums)
     }
 
     /// Overwrites all of the plan's memory that is not resident.
@@ -130,10 +151,10 @@ impl Loaded {
     unsafe fn run<Q: Queue>(
         &self,
         queue: &Q,
-        job: ProofJob<'_>,
-    ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
-        let ProofJob { circuit, key, encoding, witness, mut upload, randomness, cancel, timeline, on_stage } =
-            job;
+        job: &mut ProofJob<'_>,
+    ) -> Result<(Sums, Vec<Canonical>), DeviceError> {
+        let ProofJob { circuit, key, encoding, witness, upload, cancel, timeline, on_stage, .. } = job;
+        let (circuit, key, encoding, witness, cancel) = (*circuit, *key, *encoding, *witness, *cancel);
         key.check_shape(circuit)?;
         let plan = &self.plan;
         let shape = &plan.shape;
@@ -141,7 +162,7 @@ impl Loaded {
         let mut stages = StageRunner { cancel, timeline, on_stage };
         let mut work = Work { queue, space, bad, cancel };
 
-        let mut source = Source { encoding, witness, upload: &mut upload, shape };
+        let mut source = Source { encoding, witness, upload, shape };
         // SAFETY: the caller's promise, here and below: the arena's memory is this proof's, and its parts
         // are as long as the plan made them, for this circuit and key.
         let (z, inputs) =
@@ -236,11 +257,15 @@ impl Loaded {
             )
         };
         self.check_peak(&work.space)?;
-        let proof = stages.run(Stage::Assemble, || {
-            let h_and_l = G1::add(&h, &l);
-            Ok::<_, DeviceError>(Sums { h_and_l, a, b_g1, b_g2 }.blind(key, &randomness))
-        })?;
-        Ok((proof, inputs))
+        Ok((Sums { h_and_l: G1::add(&h, &l), a, b_g1, b_g2 }, inputs))
+    }
+}
+
+impl ProofJob<'_> {
+    /// The proof of its sums, which no device needs to be waited for.
+    pub(super) fn assemble(self, sums: Sums) -> Result<Proof, Cancelled> {
+        let Self { key, randomness, cancel, timeline, on_stage, .. } = self;
+        StageRunner { cancel, timeline, on_stage }.run(Stage::Assemble, || Ok(sums.blind(key, &randomness)))
     }
 }
 

@@ -11,9 +11,10 @@ use super::{
 use crate::{
     algebra::{CancelToken, Canonical},
     gpu::{DeviceSlice, GpuError, msm_plan::MsmDevice, plan::ALIGNMENT, queue::Queue},
-    groth16::{Proof, ProvingKey},
+    groth16::{Proof, ProvingKey, Stage, Sums},
     r1cs::Circuit,
 };
+use std::time::Instant;
 
 /// A circuit and its key by their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,15 +107,43 @@ impl<Q: Queue> DeviceProver<Q> {
     pub unsafe fn prove(
         &mut self,
         ids: ContentIds,
-        job: ProofJob<'_>,
+        mut job: ProofJob<'_>,
     ) -> Result<(Proof, Vec<Canonical>), DeviceError> {
         // SAFETY: the caller's promise.
-        let index = unsafe { self.load(ids, job.circuit, job.key, job.cancel) }?;
-        // SAFETY: the circuit was loaded by this queue; the rest is the caller's promise.
-        unsafe { self.residents[index].loaded.prove(&self.queue, job) }
+        let (sums, inputs) = unsafe { self.sums(ids, &mut job) }?;
+        Ok((job.assemble(sums)?, inputs))
     }
 
-    /// Loads circuit and key, if they are not here, and notes their use. Returns their index.
+    /// The device's part of a proof; loads circuit and key before, if they are not here. See [`Loaded::sums`].
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    /// As for [`Self::prove`].
+    pub unsafe fn sums(
+        &mut self,
+        ids: ContentIds,
+        job: &mut ProofJob<'_>,
+    ) -> Result<(Sums, Vec<Canonical>), DeviceError> {
+        self.uses += 1;
+        let index = match self.residents.iter().position(|resident| resident.ids == ids) {
+            Some(index) => index,
+            None => {
+                (job.on_stage)(Stage::Key);
+                let began = Instant::now();
+                // SAFETY: the caller's promise.
+                let index = unsafe { self.load(ids, job.circuit, job.key, job.cancel) }?;
+                job.timeline.record(Stage::Key, began);
+                index
+            }
+        };
+        self.residents[index].used = self.uses;
+        // SAFETY: the circuit was loaded by this queue; the rest is the caller's promise.
+        unsafe { self.residents[index].loaded.sums(&self.queue, job) }
+    }
+
+    /// Loads circuit and key, which are not here. Returns their index.
     ///
     /// # Safety
     /// `ids` are those of circuit and key.
@@ -125,11 +154,6 @@ impl<Q: Queue> DeviceProver<Q> {
         key: &ProvingKey,
         cancel: &CancelToken,
     ) -> Result<usize, DeviceError> {
-        self.uses += 1;
-        if let Some(index) = self.residents.iter().position(|resident| resident.ids == ids) {
-            self.residents[index].used = self.uses;
-            return Ok(index);
-        }
         // Alone it must fit: if not, nothing leaves for it.
         let alone = LoadPlan::new(circuit, key, self.device(self.capacity()))?;
         let mut tables = match self.crowded {

@@ -12,10 +12,12 @@ wire_enum! {
         NotLoaded = "notLoaded",
         /// On its way.
         Loading = "loading",
-        /// Ready for the CPU.
+        /// In the host's memory, and on no device.
         Host = "host",
         /// It could not be loaded.
         Failed = "failed",
+        /// Also on a device.
+        Device = "device",
     }
 }
 
@@ -40,6 +42,12 @@ pub struct CircuitInfo {
     pub tier: KeyTier,
     /// Why it cannot be served; empty where it can.
     pub problem: String,
+    /// Leases, jobs and proofs that hold it: while there are any it makes room for nobody.
+    pub references: u32,
+    /// What its key takes of the memory budget; 0 until loaded.
+    pub key_bytes: u64,
+    /// What the compiled circuit takes of it; 0 until loaded.
+    pub circuit_bytes: u64,
 }
 
 impl CircuitInfo {
@@ -53,6 +61,9 @@ impl CircuitInfo {
         to.set_domain_log2(self.domain_log2);
         to.set_tier(self.tier.to_wire());
         to.set_problem(&self.problem[..]);
+        to.set_references(self.references);
+        to.set_key_bytes(self.key_bytes);
+        to.set_circuit_bytes(self.circuit_bytes);
     }
 
     pub(super) fn read(from: cuzk_capnp::circuit_info::Reader<'_>) -> Result<Self, DecodeProblem> {
@@ -66,6 +77,9 @@ impl CircuitInfo {
             domain_log2: from.get_domain_log2(),
             tier: KeyTier::from_wire(from.get_tier())?,
             problem: wire::text("problem", from.get_problem())?,
+            references: from.get_references(),
+            key_bytes: from.get_key_bytes(),
+            circuit_bytes: from.get_circuit_bytes(),
         })
     }
 

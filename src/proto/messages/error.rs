@@ -31,7 +31,7 @@ wire_enum! {
         PermissionDenied = "permissionDenied",
         /// A limit for one user is reached.
         QuotaExceeded = "quotaExceeded",
-        /// Memory is short just now.
+        /// Memory is short just now, or the queue is long.
         Busy = "busy",
         /// The daemon is stopping.
         Draining = "draining",
@@ -79,6 +79,8 @@ wire_enum! {
         JobCancelled = "jobCancelled",
         /// A device ran out of memory in the middle of a proof.
         DeviceMemory = "deviceMemory",
+        /// The job was not done in the time that its owner gave it.
+        DeadlineExceeded = "deadlineExceeded",
         /// The job is from before the daemon's start, which was not handed it: submit it again.
         JobLost = "jobLost",
         /// The daemon died each time it proved a partition of the job.
@@ -125,6 +127,8 @@ pub struct ProtocolError {
     pub index: u64,
     /// The partition at fault, for failures that answer `await`.
     pub partition: u32,
+    /// Partitions that wait for a prover, where that is why.
+    pub queue_length: u32,
 }
 
 impl ProtocolError {
@@ -137,6 +141,7 @@ impl ProtocolError {
             retry_after: Duration::ZERO,
             index: 0,
             partition: 0,
+            queue_length: 0,
         }
     }
 
@@ -155,6 +160,11 @@ impl ProtocolError {
         Self { retry_after, ..self }
     }
 
+    /// The same with the length of the queue.
+    pub fn with_queue_length(self, queue_length: u32) -> Self {
+        Self { queue_length, ..self }
+    }
+
     pub(super) fn write(&self, mut to: cuzk_capnp::error::Builder<'_>) {
         to.set_code(self.code.to_wire());
         to.set_message(&self.message[..]);
@@ -162,6 +172,7 @@ impl ProtocolError {
         to.set_retry_after_ms(u32::try_from(self.retry_after.as_millis()).unwrap_or(u32::MAX));
         to.set_index(self.index);
         to.set_partition(self.partition);
+        to.set_queue_length(self.queue_length);
     }
 
     pub(super) fn read(from: cuzk_capnp::error::Reader<'_>) -> Result<Self, DecodeProblem> {
@@ -172,6 +183,7 @@ impl ProtocolError {
             retry_after: Duration::from_millis(from.get_retry_after_ms().into()),
             index: from.get_index(),
             partition: from.get_partition(),
+            queue_length: from.get_queue_length(),
         })
     }
 }

@@ -64,6 +64,9 @@ pub struct Submit {
     pub witness: WitnessSource,
     /// Bytes of the encoded witness.
     pub length: u64,
+    /// How long after its first partition is accepted the job's result is of any use, in whole milliseconds;
+    /// None: for ever. The partition that is accepted first says it for all.
+    pub deadline: Option<Duration>,
 }
 
 /// Where a submitted witness is.
@@ -107,6 +110,9 @@ impl Submit {
         to.set_priority(self.priority.to_wire());
         to.set_encoding(encoding_to_wire(self.encoding));
         to.set_length(self.length);
+        // Zero would be none: a deadline has a millisecond at least.
+        let deadline = self.deadline.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1));
+        to.set_deadline_ms(deadline);
         let mut witness = to.init_witness();
         match self.witness {
             WitnessSource::Lease(lease) => witness.set_lease(lease),
@@ -133,6 +139,7 @@ impl Submit {
             encoding: encoding_from_wire(from.get_encoding())?,
             witness,
             length: from.get_length(),
+            deadline: Some(from.get_deadline_ms()).filter(|ms| *ms > 0).map(Duration::from_millis),
         })
     }
 }

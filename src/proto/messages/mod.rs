@@ -23,8 +23,9 @@ pub use job::{
     WitnessSource,
 };
 pub use reply::{Reply, ReplyBody, Welcome};
-pub use request::{Hello, Request, RequestBody};
+pub use request::{Hello, Request, RequestBody, TraceRequest};
 pub use status::{
-    BackendState, BackendStatus, Counters, DaemonState, JobStatus, MemoryStatus, PartitionStatus, Status,
+    BackendState, BackendStatus, Counters, CurrentPartition, DaemonState, IdleTimes, JobStatus, MemoryStatus,
+    PartitionStatus, QueueStatus, StageBuffers, Status,
 };
 pub use wire::{DecodeError, DecodeProblem};

@@ -44,6 +44,10 @@ pub enum ReplyBody {
     Attached(u64),
     /// To `abandon`.
     Abandoned,
+    /// To `metrics`, in the text format of Prometheus.
+    Metrics(String),
+    /// To `trace`: JSON in Chrome's trace event format.
+    Trace(String),
 }
 
 /// Who answers.
@@ -87,6 +91,8 @@ impl Reply {
             ReplyBody::Status(status) => status.write(to.init_status()),
             ReplyBody::Attached(bytes) => to.set_attached(*bytes),
             ReplyBody::Abandoned => to.set_abandoned(()),
+            ReplyBody::Metrics(text) => to.set_metrics(&text[..]),
+            ReplyBody::Trace(text) => to.set_trace(&text[..]),
         }
     }
 
@@ -140,6 +146,8 @@ impl Reply {
             Which::Status(status) => ReplyBody::Status(Status::read(status?, max_entries)?),
             Which::Attached(bytes) => ReplyBody::Attached(bytes),
             Which::Abandoned(()) => ReplyBody::Abandoned,
+            Which::Metrics(text) => ReplyBody::Metrics(wire::text("metrics", text)?),
+            Which::Trace(text) => ReplyBody::Trace(wire::text("trace", text)?),
         })
     }
 }

@@ -40,6 +40,19 @@ pub enum RequestBody {
     Find(IdempotencyKey),
     /// Nobody waits for the reply to the request with this id.
     Abandon(u64),
+    /// What `status` counts and times, for Prometheus.
+    Metrics,
+    /// Where the time of partitions went.
+    Trace(TraceRequest),
+}
+
+/// Which partitions a trace is to show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// Those of this job; None: of any.
+    pub job: Option<JobId>,
+    /// At most so many, those that ended last; 0: as many as the daemon remembers.
+    pub last: u32,
 }
 
 /// Who speaks, and which version.
@@ -75,6 +88,12 @@ impl Request {
             RequestBody::Status => to.set_status(()),
             RequestBody::Find(key) => to.set_find(key.as_bytes()),
             RequestBody::Abandon(request) => to.set_abandon(*request),
+            RequestBody::Metrics => to.set_metrics(()),
+            RequestBody::Trace(request) => {
+                let mut to = to.init_trace();
+                to.set_job(request.job.as_ref().map_or(&[], |job| &job.0[..]));
+                to.set_last(request.last);
+            }
         }
     }
 
@@ -116,6 +135,15 @@ impl Request {
             Which::Status(()) => RequestBody::Status,
             Which::Find(key) => RequestBody::Find(IdempotencyKey::read("find", key)?),
             Which::Abandon(request) => RequestBody::Abandon(request),
+            Which::Metrics(()) => RequestBody::Metrics,
+            Which::Trace(request) => {
+                let request = request?;
+                let job = match request.get_job()? {
+                    [] => None,
+                    job => Some(JobId::read("job", Ok(job))?),
+                };
+                RequestBody::Trace(TraceRequest { job, last: request.get_last() })
+            }
         })
     }
 }

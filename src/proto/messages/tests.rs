@@ -5,7 +5,13 @@ use crate::{
     proto::{MAX_PACKET_BYTES, PROTOCOL_VERSION, cuzk_capnp},
     r1cs::WitnessEncoding,
 };
-use proptest::{array::uniform32, collection::vec, option, prelude::*, sample::select};
+use proptest::{
+    array::{uniform5, uniform32},
+    collection::vec,
+    option,
+    prelude::*,
+    sample::select,
+};
 use std::time::Duration;
 
 /// Any value of a wire enumeration.
@@ -48,12 +54,16 @@ fn submit() -> impl Strategy<Value = Submit> {
         any::<u64>().prop_map(WitnessSource::Lease),
         any::<u64>().prop_map(|offset| WitnessSource::Memfd { offset }),
     ];
+    let deadline = option::of((1..u64::MAX).prop_map(Duration::from_millis));
     (
         (key(), name(), option::of(content_id()), any::<(u32, u32)>()),
-        (any_of(Priority::ALL), encoding, witness, any::<u64>()),
+        (any_of(Priority::ALL), encoding, witness, any::<u64>(), deadline),
     )
         .prop_map(
-            |((key, circuit, circuit_id, (partition, partitions)), (priority, encoding, witness, length))| {
+            |(
+                (key, circuit, circuit_id, (partition, partitions)),
+                (priority, encoding, witness, length, deadline),
+            )| {
                 Submit {
                     key,
                     circuit,
@@ -64,6 +74,7 @@ fn submit() -> impl Strategy<Value = Submit> {
                     encoding,
                     witness,
                     length,
+                    deadline,
                 }
             },
         )
@@ -83,6 +94,10 @@ fn request() -> impl Strategy<Value = Request> {
         job_id().prop_map(RequestBody::Cancel),
         Just(RequestBody::Status),
         key().prop_map(RequestBody::Find),
+        any::<u64>().prop_map(RequestBody::Abandon),
+        Just(RequestBody::Metrics),
+        (option::of(job_id()), any::<u32>())
+            .prop_map(|(job, last)| RequestBody::Trace(TraceRequest { job, last })),
     ];
     (any::<u64>(), body).prop_map(|(id, body)| Request { id, body })
 }
@@ -93,6 +108,7 @@ fn circuit_info() -> impl Strategy<Value = CircuitInfo> {
         any::<(u64, u64, u64, u32)>(),
         any_of(KeyTier::ALL),
         text(),
+        any::<(u32, u64, u64)>(),
     )
         .prop_map(
             |(
@@ -100,6 +116,7 @@ fn circuit_info() -> impl Strategy<Value = CircuitInfo> {
                 (public_inputs, auxiliary, constraints, domain_log2),
                 tier,
                 problem,
+                (references, key_bytes, circuit_bytes),
             )| {
                 CircuitInfo {
                     name,
@@ -111,20 +128,24 @@ fn circuit_info() -> impl Strategy<Value = CircuitInfo> {
                     domain_log2,
                     tier,
                     problem,
+                    references,
+                    key_bytes,
+                    circuit_bytes,
                 }
             },
         )
 }
 
 fn error() -> impl Strategy<Value = ProtocolError> {
-    (any_of(ErrorCode::ALL), text(), any_of(Retry::ALL), milliseconds(), any::<(u64, u32)>()).prop_map(
-        |(code, message, retry, retry_after, (index, partition))| ProtocolError {
+    (any_of(ErrorCode::ALL), text(), any_of(Retry::ALL), milliseconds(), any::<(u64, u32, u32)>()).prop_map(
+        |(code, message, retry, retry_after, (index, partition, queue_length))| ProtocolError {
             code,
             message,
             retry,
             retry_after,
             index,
             partition,
+            queue_length,
         },
     )
 }
@@ -177,8 +198,33 @@ fn job_status() -> impl Strategy<Value = JobStatus> {
 fn status() -> impl Strategy<Value = Status> {
     let state = select(BackendState::ALL);
     let device = (text(), any::<u64>(), any::<u64>(), vec(text(), 0..4));
-    let backend = (text(), text(), any::<u32>(), state, any::<u64>(), device).prop_map(
-        |(name, why, running, state, retries, (device, memory, memory_kept, circuits))| BackendStatus {
+    let current = (job_id(), any::<u32>(), name(), text(), milliseconds()).prop_map(
+        |(job, partition, circuit, stage, running)| CurrentPartition {
+            job,
+            partition,
+            circuit,
+            stage,
+            running,
+        },
+    );
+    let idle = uniform5(nanoseconds()).prop_map(|[no_work, witness, memory, key, epilogue]| IdleTimes {
+        no_work,
+        witness,
+        memory,
+        key,
+        epilogue,
+    });
+    let times = (any::<u32>(), nanoseconds(), idle, vec(current, 0..3));
+    let backend = (text(), text(), any::<u32>(), state, any::<u64>(), device, times).prop_map(
+        |(
+            name,
+            why,
+            running,
+            state,
+            retries,
+            (device, memory, memory_kept, circuits),
+            (slots, busy, idle, current),
+        )| BackendStatus {
             name,
             why,
             running,
@@ -188,10 +234,17 @@ fn status() -> impl Strategy<Value = Status> {
             memory,
             memory_kept,
             circuits,
+            slots,
+            busy,
+            idle,
+            current,
         },
     );
-    let memory = any::<(u64, u64, u64, u64, u64, u64, u32)>().prop_map(
-        |(total, used, leases, keys, circuits, working, waiting)| MemoryStatus {
+    let memory = any::<((u64, u64, u64, u64, u64, u64, u32), [u64; 4])>().prop_map(
+        |(
+            (total, used, leases, keys, circuits, working, waiting),
+            [peak, locked, resident, peak_resident],
+        )| MemoryStatus {
             total,
             used,
             leases,
@@ -199,6 +252,10 @@ fn status() -> impl Strategy<Value = Status> {
             circuits,
             working,
             waiting,
+            peak,
+            locked,
+            resident,
+            peak_resident,
         },
     );
     let counters = any::<(u64, u64, u64, u64, u64, u64)>().prop_map(
@@ -211,14 +268,24 @@ fn status() -> impl Strategy<Value = Status> {
             refused,
         },
     );
+    let queue = (any_of(Priority::ALL), any::<(u32, u32)>(), milliseconds()).prop_map(
+        |(priority, (partitions, users), oldest)| QueueStatus { priority, partitions, users, oldest },
+    );
+    let buffers = (text(), any::<u32>(), any::<u64>()).prop_map(|(stage, buffers, bytes)| StageBuffers {
+        stage,
+        buffers,
+        bytes,
+    });
     (
         (text(), any::<u32>(), milliseconds(), any_of(DaemonState::ALL), vec(backend, 0..3)),
         (memory, vec(circuit_info(), 0..3), vec(job_status(), 0..3), counters, any::<(u32, u32)>(), text()),
+        (vec(queue, 0..4), vec(buffers, 0..4)),
     )
         .prop_map(
             |(
                 (build, pid, uptime, state, backends),
                 (memory, circuits, jobs, counters, (connections, omitted_jobs), message),
+                (queues, buffers),
             )| {
                 Status {
                     build,
@@ -233,6 +300,8 @@ fn status() -> impl Strategy<Value = Status> {
                     counters,
                     connections,
                     message,
+                    queues,
+                    buffers,
                 }
             },
         )
@@ -263,6 +332,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(ReplyBody::Acknowledged),
         Just(ReplyBody::Cancelled),
         status().prop_map(ReplyBody::Status),
+        text().prop_map(ReplyBody::Metrics),
+        text().prop_map(ReplyBody::Trace),
         any::<u64>().prop_map(ReplyBody::Attached),
     ];
     (any::<u64>(), body).prop_map(|(id, body)| Reply { id, body })

@@ -1,10 +1,16 @@
 //! What the daemon is doing.
+mod backend;
+mod flow;
+
 use super::{
     CircuitInfo, JobId, PartitionState, Priority,
     wire::{self, DecodeProblem, wire_enum},
 };
 use crate::proto::{MAX_PARTITIONS, cuzk_capnp};
 use std::time::Duration;
+
+pub use backend::{BackendState, BackendStatus, CurrentPartition, IdleTimes};
+pub use flow::{QueueStatus, StageBuffers};
 
 wire_enum! {
     /// The daemon's own state.
@@ -15,18 +21,6 @@ wire_enum! {
         Ready = "ready",
         /// Stopping: finishes what runs, admits nothing.
         Draining = "draining",
-    }
-}
-
-wire_enum! {
-    /// Whether a prover proves.
-    BackendState, "state" {
-        /// It does.
-        Ready = "ready",
-        /// It could not be used at the start, or did not give the known answer.
-        Quarantined = "quarantined",
-        /// Its device failed for good.
-        Lost = "lost",
     }
 }
 
@@ -57,29 +51,10 @@ pub struct Status {
     pub connections: u32,
     /// The last line told to the service manager, e.g. why a reload was refused.
     pub message: String,
-}
-
-/// One prover.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackendStatus {
-    /// `cpu`, or `cuda:` and the first digits of the device's UUID.
-    pub name: String,
-    /// Why this one and no other; for one that does not prove: why not.
-    pub why: String,
-    /// Partitions that it is proving.
-    pub running: u32,
-    /// Whether it proves.
-    pub state: BackendState,
-    /// Its proofs that did not verify and were made again.
-    pub retries: u64,
-    /// Model, UUID and PCI address of its device; empty for the CPU.
-    pub device: String,
-    /// Bytes of the device's memory that are taken.
-    pub memory: u64,
-    /// Those of them that circuits and keys keep.
-    pub memory_kept: u64,
-    /// Names of the circuits on the device.
-    pub circuits: Vec<String>,
+    /// The queues that are not empty, the most urgent first.
+    pub queues: Vec<QueueStatus>,
+    /// Witness buffers in flight, by what is done with them.
+    pub buffers: Vec<StageBuffers>,
 }
 
 /// The memory budget, in bytes.
@@ -99,6 +74,14 @@ pub struct MemoryStatus {
     pub working: u64,
     /// Requests that wait for memory.
     pub waiting: u32,
+    /// The most that was ever used.
+    pub peak: u64,
+    /// Of the used ones, what is locked for devices to copy from.
+    pub locked: u64,
+    /// What the kernel counts as the process's own.
+    pub resident: u64,
+    /// The most that this ever was.
+    pub peak_resident: u64,
 }
 
 /// One job.
@@ -149,6 +132,10 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Status {
     pub(super) fn write(&self, mut to: cuzk_capnp::status::Builder<'_>) {
         to.set_build(&self.build[..]);
@@ -160,25 +147,21 @@ impl Status {
         to.set_omitted_jobs(self.omitted_jobs);
         let mut backends = to.reborrow().init_backends(wire::count(&self.backends));
         for (backend, index) in self.backends.iter().zip(0..) {
-            let mut to = backends.reborrow().get(index);
-            to.set_name(&backend.name[..]);
-            to.set_why(&backend.why[..]);
-            to.set_running(backend.running);
-            to.set_state(backend.state.to_wire());
-            to.set_retries(backend.retries);
-            to.set_device(&backend.device[..]);
-            to.set_memory_bytes(backend.memory);
-            to.set_memory_kept(backend.memory_kept);
-            let mut circuits = to.init_circuits(wire::count(&backend.circuits));
-            for (circuit, index) in backend.circuits.iter().zip(0..) {
-                circuits.set(index, &circuit[..]);
-            }
+            backend.write(backends.reborrow().get(index));
         }
         self.memory.write(to.reborrow().init_memory());
         CircuitInfo::write_list(&self.circuits, to.reborrow().init_circuits(wire::count(&self.circuits)));
         let mut jobs = to.reborrow().init_jobs(wire::count(&self.jobs));
         for (job, index) in self.jobs.iter().zip(0..) {
             job.write(jobs.reborrow().get(index));
+        }
+        let mut queues = to.reborrow().init_queues(wire::count(&self.queues));
+        for (queue, index) in self.queues.iter().zip(0..) {
+            queue.write(queues.reborrow().get(index));
+        }
+        let mut buffers = to.reborrow().init_buffers(wire::count(&self.buffers));
+        for (stage, index) in self.buffers.iter().zip(0..) {
+            stage.write(buffers.reborrow().get(index));
         }
         self.counters.write(to.init_counters());
     }
@@ -190,22 +173,17 @@ impl Status {
         let list = from.get_backends()?;
         let mut backends = Vec::with_capacity(wire::entries("backends", list.len(), max_entries)?);
         for backend in list {
-            let list = backend.get_circuits()?;
-            let mut circuits = Vec::with_capacity(wire::entries("circuits", list.len(), max_entries)?);
-            for circuit in list {
-                circuits.push(wire::text("circuits", circuit)?);
-            }
-            backends.push(BackendStatus {
-                name: wire::text("name", backend.get_name())?,
-                why: wire::text("why", backend.get_why())?,
-                running: backend.get_running(),
-                state: BackendState::from_wire(backend.get_state())?,
-                retries: backend.get_retries(),
-                device: wire::text("device", backend.get_device())?,
-                memory: backend.get_memory_bytes(),
-                memory_kept: backend.get_memory_kept(),
-                circuits,
-            });
+            backends.push(BackendStatus::read(backend, max_entries)?);
+        }
+        let list = from.get_queues()?;
+        let mut queues = Vec::with_capacity(wire::entries("queues", list.len(), max_entries)?);
+        for queue in list {
+            queues.push(QueueStatus::read(queue)?);
+        }
+        let list = from.get_buffers()?;
+        let mut buffers = Vec::with_capacity(wire::entries("buffers", list.len(), max_entries)?);
+        for stage in list {
+            buffers.push(StageBuffers::read(stage)?);
         }
         let list = from.get_jobs()?;
         let mut jobs = Vec::with_capacity(wire::entries("jobs", list.len(), max_entries)?);
@@ -225,6 +203,8 @@ impl Status {
             counters: Counters::read(from.get_counters()?),
             connections: from.get_connections(),
             message: wire::text("message", from.get_message())?,
+            queues,
+            buffers,
         })
     }
 }
@@ -238,6 +218,10 @@ impl MemoryStatus {
         to.set_circuits(self.circuits);
         to.set_working(self.working);
         to.set_waiting(self.waiting);
+        to.set_peak_bytes(self.peak);
+        to.set_locked_bytes(self.locked);
+        to.set_resident_bytes(self.resident);
+        to.set_peak_resident_bytes(self.peak_resident);
     }
 
     fn read(from: cuzk_capnp::memory_status::Reader<'_>) -> Self {
@@ -249,6 +233,10 @@ impl MemoryStatus {
             circuits: from.get_circuits(),
             working: from.get_working(),
             waiting: from.get_waiting(),
+            peak: from.get_peak_bytes(),
+            locked: from.get_locked_bytes(),
+            resident: from.get_resident_bytes(),
+            peak_resident: from.get_peak_resident_bytes(),
         }
     }
 }
