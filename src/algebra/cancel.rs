@@ -1,9 +1,10 @@
 //! Cooperative cancellation of long computations: a flag that the owner raises and the computation
 //! looks at between bounded pieces of work. The looks are counted: they are the computation's heartbeat.
-//! A computation may also be asked to make way for a more urgent one: it stops likewise, and is begun again later.
+//! A computation may also be asked to make way for a more urgent one: it stops likewise, and is begun again later;
+//! unless it is settled by then, with so little left to do that stopping would only waste what is done.
 use std::sync::{
     Arc,
-    atomic::{AtomicU8, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
 /// Nobody wants it to stop.
@@ -20,6 +21,7 @@ pub struct CancelToken(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     raised: AtomicU8,
+    settled: AtomicBool,
     looks: AtomicU64,
 }
 
@@ -49,9 +51,19 @@ impl CancelToken {
         self.0.raised.fetch_max(MAKE_WAY, Ordering::Relaxed);
     }
 
-    /// Whether the flag is raised for a more urgent computation, and for no other reason.
+    /// Whether it stops for a more urgent computation, and for no other reason.
     pub fn is_preempted(&self) -> bool {
-        self.0.raised.load(Ordering::Relaxed) == MAKE_WAY
+        self.0.raised.load(Ordering::Relaxed) == MAKE_WAY && !self.is_settled()
+    }
+
+    /// From now on nothing but a cancellation stops it.
+    pub fn settle(&self) {
+        self.0.settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing but a cancellation stops it.
+    pub fn is_settled(&self) -> bool {
+        self.0.settled.load(Ordering::Relaxed)
     }
 
     /// Fails once the flag is raised.
@@ -60,7 +72,11 @@ impl CancelToken {
     /// [`Cancelled`].
     pub fn check(&self) -> Result<(), Cancelled> {
         self.0.looks.fetch_add(1, Ordering::Relaxed);
-        if self.0.raised.load(Ordering::Relaxed) == GO_ON { Ok(()) } else { Err(Cancelled) }
+        match self.0.raised.load(Ordering::Relaxed) {
+            GO_ON => Ok(()),
+            MAKE_WAY if self.is_settled() => Ok(()),
+            _ => Err(Cancelled),
+        }
     }
 
     /// How often [`CancelToken::check`] was called: a computation that is not stuck makes this grow.
@@ -83,6 +99,16 @@ mod tests {
         assert_eq!(computation.check(), Err(Cancelled));
         assert!(computation.is_cancelled() && !owner.is_cancelled());
         assert_eq!(watched.looks(), 2);
+    }
+
+    #[test]
+    fn what_is_settled_does_not_make_way() {
+        let token = CancelToken::new();
+        token.preempt();
+        token.settle();
+        assert!(token.check().is_ok() && !token.is_preempted());
+        token.cancel();
+        assert_eq!(token.check(), Err(Cancelled));
     }
 
     #[test]

@@ -125,12 +125,15 @@ struct State {
 }
 
 impl State {
-    /// Has a worker make way for a critical partition that no idle one can take: the least urgent, and of those one
-    /// that only waits for its device before one that is on it.
+    /// Has a worker make way for a critical partition that no idle one can take, nor one that is about to be: the
+    /// least urgent, and of those one that only waits for its device before one that is on it.
     fn make_way(&mut self, priority: Priority) {
-        if priority != Priority::Critical
-            || self.workers.iter().any(|worker| matches!(worker.doing, Doing::Idle(_)))
-        {
+        let is_free = |worker: &Worker| match &worker.doing {
+            Doing::Idle(_) => true,
+            Doing::Busy(busy) => busy.cancel.is_settled(),
+            Doing::Lost => false,
+        };
+        if priority != Priority::Critical || self.workers.iter().any(is_free) {
             return;
         }
         let busy = self.workers.iter().filter_map(|worker| match &worker.doing {

@@ -198,6 +198,7 @@ impl Worker {
                 timeline: &mut *timeline,
                 on_stage: &mut on_stage,
             })?;
+            cancel.settle();
             cancel.check().map_err(|_| Failure::Cancelled)?;
             on_stage(Stage::Verify);
             let began = Instant::now();

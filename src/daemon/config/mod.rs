@@ -5,7 +5,7 @@ mod prover;
 mod settings;
 
 use crate::units::show_bytes;
-pub use prover::{DeviceName, Devices, Prover, Proving};
+pub use prover::{Devices, Prover, Proving};
 pub use settings::Takes;
 use settings::{SETTINGS, Setting};
 use std::{

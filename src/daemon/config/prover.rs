@@ -23,17 +23,9 @@ pub enum Proving {
 pub enum Devices {
     /// All that the driver knows.
     All,
-    /// Those of these names, which must be there.
-    Named(Vec<DeviceName>),
-}
-
-/// A device's name in the configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceName {
-    /// The driver's number, which may change from start to start.
-    Index(u32),
-    /// Its UUID, or its PCI address.
-    Id(String),
+    /// Those of these UUIDs and PCI addresses, which must be there. A driver's number is no name: it may be another device's
+    /// after the next start.
+    Named(Vec<String>),
 }
 
 /// What is to prove, and in how much memory.
@@ -94,17 +86,13 @@ pub(super) fn show_backend(backend: &Proving) -> String {
 }
 
 pub(super) fn devices(value: &DeValue<'_>) -> Result<Devices, String> {
-    const WANTED: &str =
-        "\"all\", or a list of numbers, UUIDs and PCI addresses such as [0, \"GPU-6f0a1b2c\"]";
+    const WANTED: &str = "\"all\", or a list of UUIDs and PCI addresses, such as [\"GPU-6f0a1b2c\"]";
     if value.as_str() == Some("all") {
         return Ok(Devices::All);
     }
     let list = value.as_array().filter(|list| !list.is_empty()).ok_or_else(|| wanted(value, WANTED))?;
     let name = |value: &DeValue<'_>| match value {
-        DeValue::String(id) if !id.is_empty() => Ok(DeviceName::Id(id.to_string())),
-        DeValue::Integer(number) if number.radix() == 10 => {
-            number.as_str().parse().map(DeviceName::Index).map_err(|_| wanted(value, WANTED))
-        }
+        DeValue::String(id) if !id.is_empty() => Ok(id.to_string()),
         _ => Err(format!("found {} in the list, wanted {WANTED}", found(value))),
     };
     Ok(Devices::Named(list.iter().map(|value| name(value.get_ref())).collect::<Result<_, _>>()?))
@@ -112,10 +100,7 @@ pub(super) fn devices(value: &DeValue<'_>) -> Result<Devices, String> {
 
 pub(super) fn show_devices(devices: &Devices) -> String {
     let Devices::Named(names) = devices else { return quote("all") };
-    let names = names.iter().map(|name| match name {
-        DeviceName::Index(index) => index.to_string(),
-        DeviceName::Id(id) => format!("{id:?}"),
-    });
+    let names = names.iter().map(|name| format!("{name:?}"));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 

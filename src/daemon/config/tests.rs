@@ -33,7 +33,7 @@ fn every_setting_is_read() {
         http = "[::1]:9464"
         [prover]
         backend = "auto"
-        devices = [1, "GPU-6f0a1b2c"]
+        devices = ["0000:3b:00.0", "GPU-6f0a1b2c"]
         device_memory = "8GiB"
         slots = 3
         cpu_beside = true
@@ -63,7 +63,7 @@ fn every_setting_is_read() {
         threads: 3,
         prover: Prover {
             backend: Proving::Auto,
-            devices: Devices::Named(vec![DeviceName::Index(1), DeviceName::Id("GPU-6f0a1b2c".into())]),
+            devices: Devices::Named(vec!["0000:3b:00.0".into(), "GPU-6f0a1b2c".into()]),
             device_memory: Some(8 << 30),
             slots: 3,
             cpu_beside: true,
@@ -131,7 +131,8 @@ fn each_refusal_names_line_key_found_and_wanted() {
         ("prover.backend = 'gpu'", 1, "prover.backend", &["\"gpu\"", "\"cuda\""]),
         ("prover.devices = 0", 1, "prover.devices", &["found 0", "\"all\""]),
         ("prover.devices = []", 1, "prover.devices", &["array", "\"all\""]),
-        ("prover.devices = [0, true]", 1, "prover.devices", &["found true", "UUID"]),
+        ("prover.devices = [0]", 1, "prover.devices", &["found 0", "UUID"]),
+        ("prover.devices = ['GPU-6f0a1b2c', true]", 1, "prover.devices", &["found true", "UUID"]),
         ("prover.devices = [-1]", 1, "prover.devices", &["found -1"]),
         ("prover.device_memory = '0B'", 1, "prover.device_memory", &["0B"]),
         ("prover.device_memory = 8", 1, "prover.device_memory", &["found 8", "GiB"]),
@@ -143,7 +144,7 @@ fn each_refusal_names_line_key_found_and_wanted() {
             &["found prover.backend = \"cuda\"", "wanted \"auto\""],
         ),
         (
-            "[prover]\ndevices = [0]\nbackend = 'cpu'",
+            "[prover]\ndevices = ['GPU-6f0a1b2c']\nbackend = 'cpu'",
             2,
             "prover.devices",
             &["found prover.backend = \"cpu\""],

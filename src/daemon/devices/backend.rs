@@ -212,6 +212,10 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
             // SAFETY: the ids are those of circuit and key; the witness's mapping outlives the call.
             let made = unsafe { prover.sums(ids, &mut job) };
             let randomness = job.randomness;
+            if made.is_ok() {
+                // What is left is quickly done, and the device is free for whoever wants it.
+                cancel.settle();
+            }
             names.insert(ids, name.to_owned());
             names.retain(|ids, _| prover.loaded().any(|loaded| loaded == *ids));
             let mut shown = self.shown();

@@ -6,7 +6,7 @@ mod cuda;
 mod gate;
 
 use super::backend::{Backend, Quarantined};
-use super::config::{DeviceName, Devices, Prover, Proving};
+use super::config::{Devices, Prover, Proving};
 use super::cpu::CpuBackend;
 use crate::gpu::{
     GpuError,
@@ -177,21 +177,13 @@ fn open(_: &DeviceInfo, _: &Prover, _: &KnownAnswer) -> Opened {
 /// The devices of these names, each once, in the driver's order.
 fn named<'a>(wanted: &Devices, found: &'a [DeviceInfo]) -> Result<Vec<&'a DeviceInfo>, NoProver> {
     let Devices::Named(names) = wanted else { return Ok(found.iter().collect()) };
-    let is = |info: &DeviceInfo, name: &DeviceName| match name {
-        DeviceName::Index(index) => info.index == *index,
-        DeviceName::Id(id) => info.is_named(id),
-    };
-    for name in names {
-        if !found.iter().any(|info| is(info, name)) {
-            let wanted = match name {
-                DeviceName::Index(index) => index.to_string(),
-                DeviceName::Id(id) => id.clone(),
-            };
-            let found: Vec<_> = found.iter().map(|info| format!("{}: {info}", info.index)).collect();
-            return Err(NoProver::NotThere { wanted, found: found.join(", ") });
+    for wanted in names {
+        if !found.iter().any(|info| info.is_named(wanted)) {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            return Err(NoProver::NotThere { wanted: wanted.clone(), found: found.join(", ") });
         }
     }
-    Ok(found.iter().filter(|info| names.iter().any(|name| is(info, name))).collect())
+    Ok(found.iter().filter(|info| names.iter().any(|name| info.is_named(name))).collect())
 }
 
 #[cfg(test)]
@@ -309,7 +301,7 @@ mod tests {
     fn whoever_demands_devices_gets_them_or_a_refusal() {
         let cuda = config(Proving::Cuda, Devices::All, false);
         assert!(refused(&cuda, &[]).contains("prover.backend is \"cuda\", but"));
-        let named = config(Proving::Auto, Devices::Named(vec![DeviceName::Index(0)]), true);
+        let named = config(Proving::Auto, Devices::Named(vec!["GPU-00000000".into()]), true);
         assert!(refused(&named, &[]).contains("prover.devices names devices, but"));
         let none = config(Proving::Auto, Devices::All, false);
         let refusal = refused(&none, &["old a", "old b"]);
@@ -329,22 +321,22 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_chosen_by_number_and_by_name() {
+    fn devices_are_chosen_by_name() {
         let models = ["good a", "good b", "good c"];
-        let named = |names: &[DeviceName]| config(Proving::Auto, Devices::Named(names.to_vec()), false);
-        let id = |text: &str| DeviceName::Id(text.to_owned());
+        let named = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            config(Proving::Auto, Devices::Named(names), false)
+        };
         for (names, wanted) in [
-            (&[DeviceName::Index(2), DeviceName::Index(0)][..], &["good a", "good c"][..]),
-            (&[id("GPU-10000000")], &["good b"]),
-            (&[id("0000:02:00.0"), DeviceName::Index(2)], &["good c"]),
+            (&["GPU-20000000", "GPU-00000000"][..], &["good a", "good c"][..]),
+            (&["GPU-10000000"], &["good b"]),
+            (&["0000:02:00.0", "GPU-20000000"], &["good c"]),
         ] {
             assert_eq!(told(&choice(&named(names), &models).unwrap()).0, wanted, "{names:?}");
         }
-        for (name, text) in
-            [(DeviceName::Index(3), "no device 3;"), (id("GPU-dead0000"), "no device GPU-dead")]
-        {
-            let refusal = refused(&named(&[DeviceName::Index(0), name]), &models);
-            assert!(refusal.contains(text) && refusal.contains("1: good b (GPU-10000000"), "{refusal}");
+        for (name, text) in [("3", "no device 3;"), ("GPU-dead0000", "no device GPU-dead")] {
+            let refusal = refused(&named(&["GPU-00000000", name]), &models);
+            assert!(refusal.contains(text) && refusal.contains("good b (GPU-10000000"), "{refusal}");
         }
     }
 }
