@@ -205,7 +205,15 @@ impl Daemon {
                 self.told.extend(message.iter().cloned());
                 Some(message)
             }
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => None,
+            // A signal to this process is no news of the daemon either.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                ) =>
+            {
+                None
+            }
             Err(e) => panic!("{e}"),
         }
     }
