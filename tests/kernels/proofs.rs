@@ -184,7 +184,10 @@ impl Case {
             timeline: &mut Timeline::new(),
             on_stage: &mut |stage| told.push(stage),
         })?;
+        // A prover of several circuits may have to load the key first.
+        let told = told.strip_prefix(&[Stage::Key]).unwrap_or(&told);
         assert_eq!((told.first(), told.last()), (Some(&Stage::Copy), Some(&Stage::Assemble)));
+        assert_eq!(told[told.len() - 2], Stage::Wipe);
         Ok(claim)
     }
 
