@@ -11,7 +11,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -30,14 +30,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Listens at a loopback address.
-///
-/// # Errors
-/// The system refuses.
-pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
 
 /// Serves until it is dropped.
 pub async fn serve(listener: TcpListener, service: Arc<Service>) {

@@ -9,8 +9,8 @@ use super::scheduler::{Phase, Scheduler};
 use super::store::Keeper;
 use super::users::Users;
 use crate::proto::{
-    BackendState, BackendStatus, DaemonState, ErrorCode, IdleTimes, InstanceId, KeyTier, MemoryStatus,
-    ProtocolError, StageBuffers, Status, TraceRequest,
+    BackendState, BackendStatus, CircuitInfo, DaemonState, ErrorCode, IdleTimes, InstanceId, KeyTier,
+    MemoryStatus, ProtocolError, StageBuffers, Status, TraceRequest,
 };
 use std::{
     sync::{
@@ -206,8 +206,6 @@ impl Service {
             idle: IdleTimes::default(),
             current: Vec::new(),
         });
-        let proving: Vec<_> = proving.collect();
-        let proving = proving.into_iter();
         proving.chain(quarantined).collect()
     }
 
@@ -220,19 +218,23 @@ impl Service {
         }
     }
 
+    /// The circuits, and where their keys are.
+    pub fn circuits(&self) -> Vec<CircuitInfo> {
+        let on_devices: Vec<_> = self.backends.iter().filter_map(|it| it.device_use()).collect();
+        let mut circuits = self.registry.infos();
+        for circuit in circuits.iter_mut().filter(|circuit| circuit.tier == KeyTier::Host) {
+            if on_devices.iter().any(|device| device.circuits.contains(&circuit.name)) {
+                circuit.tier = KeyTier::Device;
+            }
+        }
+        circuits
+    }
+
     /// Everything about the daemon, as it is now.
     pub fn status(&self) -> Status {
         let usage = self.budget.usage();
         let (jobs, omitted_jobs) = self.scheduler.statuses();
         let (resident, peak_resident) = resident();
-        let backends = self.provers();
-        let mut circuits = self.registry.infos();
-        for circuit in &mut circuits {
-            if backends.iter().any(|it| it.circuits.contains(&circuit.name)) && circuit.tier == KeyTier::Host
-            {
-                circuit.tier = KeyTier::Device;
-            }
-        }
         let (writing, bytes) = self.instruments.activity.buffers();
         let written = (writing > 0).then_some(("witness", (writing, bytes)));
         let buffers = written.into_iter().chain(self.scheduler.buffers());
@@ -241,7 +243,7 @@ impl Service {
             pid: std::process::id(),
             uptime: self.started.elapsed(),
             state: self.state(),
-            backends,
+            backends: self.provers(),
             memory: MemoryStatus {
                 total: usage.total,
                 used: usage.used(),
@@ -255,7 +257,7 @@ impl Service {
                 resident,
                 peak_resident,
             },
-            circuits,
+            circuits: self.circuits(),
             jobs,
             omitted_jobs,
             counters: self.scheduler.counters(),

@@ -162,7 +162,8 @@ impl Worker {
     ) {
         let end = match proved {
             Ok(Ok(_)) => End::Proved,
-            Ok(Err(Failure::Cancelled)) => End::Stopped,
+            // A lost device hands it back: it has not failed.
+            Ok(Err(Failure::Cancelled | Failure::Lost(_))) => End::Stopped,
             _ => End::Failed,
         };
         self.instruments.ended(Past {

@@ -1,6 +1,6 @@
 //! The end of every proof, whoever has computed its sums: blinding and the last additions.
-use super::{Proof, ProvingKey};
-use crate::algebra::{Curve, Fr, G1, G1Projective, G2, G2Projective};
+use super::{Proof, ProvingKey, Stage, timeline::StageRunner};
+use crate::algebra::{Cancelled, Curve, Fr, G1, G1Projective, G2, G2Projective};
 use zeroize::Zeroize;
 
 /// The blinding scalars r and s, wiped when dropped. `from_os` is the only constructor outside the
@@ -38,8 +38,18 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// The stage that makes the proof of the sums.
+    pub(crate) fn assemble(
+        &self,
+        key: &ProvingKey,
+        randomness: &Randomness,
+        stages: &mut StageRunner<'_>,
+    ) -> Result<Proof, Cancelled> {
+        stages.run(Stage::Assemble, || Ok(self.blind(key, randomness)))
+    }
+
     /// a = α + Σa + r·δ, b = β + Σb + s·δ, c = Σh + Σl + s·a + r·b₁ − r·s·δ.
-    pub(crate) fn blind(&self, key: &ProvingKey, randomness: &Randomness) -> Proof {
+    fn blind(&self, key: &ProvingKey, randomness: &Randomness) -> Proof {
         let Randomness { r, s } = randomness;
         let delta_g1 = G1::to_projective(&key.delta_g1);
         let delta_g2 = G2::to_projective(&key.vk.delta_g2);

@@ -93,10 +93,8 @@ impl CpuProver {
         let a = stages.run(Stage::MsmA, || query(&key.a, z, cancel))?;
         let b_g1 = stages.run(Stage::MsmB1, || query(&key.b_g1, z, cancel))?;
         let b_g2 = stages.run(Stage::MsmB2, || query(&key.b_g2, z, cancel))?;
-        Ok(stages.run(Stage::Assemble, || {
-            let h_and_l = G1::add(&h, &l);
-            Ok::<_, Cancelled>(Sums { h_and_l, a, b_g1, b_g2 }.blind(key, &randomness))
-        })?)
+        let h_and_l = G1::add(&h, &l);
+        Ok(Sums { h_and_l, a, b_g1, b_g2 }.assemble(key, &randomness, &mut stages)?)
     }
 }
 

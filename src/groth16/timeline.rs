@@ -101,8 +101,7 @@ impl Timeline {
 
     /// Adds a span from `began` until now.
     pub fn record(&mut self, stage: Stage, began: Instant) {
-        let start = began.saturating_duration_since(self.start);
-        self.spans.push(Span { stage, start, duration: began.elapsed() });
+        self.record_until(stage, began, Instant::now());
     }
 }
 

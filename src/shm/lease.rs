@@ -35,6 +35,21 @@ pub struct LeasedBuffer {
     pages: PageSize,
 }
 
+/// A lease's memfd with its size, once that is known to be fixed, and enough for `length` bytes.
+fn fixed(memfd: OwnedFd, length: u64) -> Result<(File, usize), Refusal> {
+    let kind = file_kind(&memfd)?;
+    if let Some(missing) = kind.seals.missing_of(Seals::FIXED_SIZE) {
+        return Err(Refusal::SealMissing { missing });
+    }
+    let file = File::from(memfd);
+    let found = file.metadata()?.len();
+    if found < length || length == 0 {
+        return Err(Refusal::Short { found, wanted: length.max(1) });
+    }
+    let size = usize::try_from(found).map_err(|_| Refusal::Oversized { found, wanted: usize::MAX as u64 })?;
+    Ok((file, size))
+}
+
 impl LeasedBuffer {
     /// A lease of at least `length` bytes, all zero; on huge pages where it is large enough and the
     /// system has them to spare. It takes [`Self::max_size`] bytes of memory at most.
@@ -62,21 +77,11 @@ impl LeasedBuffer {
     /// The buffer of a lease of `length` bytes that an earlier process has made, by its memfd: its size must be
     /// fixed, and enough. All of it is mapped: it is to be charged first.
     pub fn restore(memfd: OwnedFd, length: u64) -> Result<Self, Refusal> {
-        let kind = file_kind(&memfd)?;
-        if let Some(missing) = kind.seals.missing_of(Seals::FIXED_SIZE) {
-            return Err(Refusal::SealMissing { missing });
-        }
-        let file = File::from(memfd);
-        let found = file.metadata()?.len();
-        if found < length || length == 0 {
-            return Err(Refusal::Short { found, wanted: length.max(1) });
-        }
+        let (file, size) = fixed(memfd, length)?;
         let pages = match fstatfs(&file)?.filesystem_type() {
             HUGETLBFS_MAGIC => PageSize::Huge,
             _ => PageSize::Base,
         };
-        let size =
-            usize::try_from(found).map_err(|_| Refusal::Oversized { found, wanted: usize::MAX as u64 })?;
         let mapping = Mapping::new(&file, 0, size, Access::SharedRead)?;
         Ok(Self { file, mapping, length, pages })
     }
@@ -140,17 +145,7 @@ pub struct LeaseMapping {
 impl LeaseMapping {
     /// Maps the memfd of a lease of `length` bytes, once its size is known to be enough and fixed.
     pub fn new(memfd: OwnedFd, length: u64) -> Result<Self, Refusal> {
-        let kind = file_kind(&memfd)?;
-        if let Some(missing) = kind.seals.missing_of(Seals::FIXED_SIZE) {
-            return Err(Refusal::SealMissing { missing });
-        }
-        let file = File::from(memfd);
-        let found = file.metadata()?.len();
-        if found < length || length == 0 {
-            return Err(Refusal::Short { found, wanted: length.max(1) });
-        }
-        let size =
-            usize::try_from(found).map_err(|_| Refusal::Oversized { found, wanted: usize::MAX as u64 })?;
+        let (file, size) = fixed(memfd, length)?;
         let mapping = Mapping::new(&file, 0, size, Access::SharedWrite)?;
         Ok(Self { file, mapping })
     }

@@ -152,6 +152,20 @@ rm /etc/systemd/system/cuzk.service.d/cpu-only.conf
 systemctl daemon-reload
 systemctl restart cuzk.service
 
+step "HTTP is answered on a loopback address once the unit lets it"
+echo 'http = "127.0.0.1:9464"' >/etc/cuzk/cuzk.toml.d/http.toml
+fails systemctl restart cuzk.service 2>/dev/null
+cp /usr/share/doc/cuzk/examples/http.conf /etc/systemd/system/cuzk.service.d/
+systemctl daemon-reload
+systemctl restart cuzk.service
+exec 3<>/dev/tcp/127.0.0.1/9464
+printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3
+grep -q '200 OK' <&3
+exec 3>&-
+rm /etc/cuzk/cuzk.toml.d/http.toml /etc/systemd/system/cuzk.service.d/http.conf
+systemctl daemon-reload
+systemctl restart cuzk.service
+
 step "an upgrade replaces the daemon behind the socket, and keeps the configuration"
 pid=$(show MainPID)
 echo '# mine' >>/etc/cuzk/cuzk.toml

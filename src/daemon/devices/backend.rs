@@ -2,7 +2,7 @@
 //! its failures. Two partitions or more are in its hands at a time: one is on the device, behind a [`Gate`]; the pages
 //! of the next one's witness are locked meanwhile, and the last one's sums assembled.
 use super::gate::Gate;
-use crate::algebra::{Cancelled, Canonical};
+use crate::algebra::Canonical;
 use crate::daemon::{
     backend::{Backend, BackendError, Claim, DeviceUse, ProofRequest},
     pages::HeldPages,
@@ -218,18 +218,23 @@ impl<Q: PageLocks + Send + Sync> DeviceBackend<Q> {
             }
             names.insert(ids, name.to_owned());
             names.retain(|ids, _| prover.loaded().any(|loaded| loaded == *ids));
-            let mut shown = self.shown();
-            shown.used.circuits = prover.loaded().filter_map(|ids| names.get(&ids).cloned()).collect();
-            shown.used.memory_kept = prover.resident_bytes();
-            shown.loaded.clear();
-            shown.loaded.extend(prover.loaded());
+            self.show(prover, names);
             (made.map_err(|error| self.judge(prover, error)), randomness)
         };
         drop(turn);
         let (sums, inputs) = made?;
         let mut stages = StageRunner { cancel, timeline, on_stage: &mut |stage| on_stage(stage) };
-        let proof = stages.run(Stage::Assemble, || Ok::<_, Cancelled>(sums.blind(key, &randomness)));
-        Ok((proof.map_err(ReadError::from)?, inputs))
+        let proof = sums.assemble(key, &randomness, &mut stages).map_err(ReadError::from)?;
+        Ok((proof, inputs))
+    }
+
+    /// Notes what is on the device. The scheduler asks for it under its own lock: nothing is waited for here.
+    fn show(&self, prover: &DeviceProver<Arc<Q>>, names: &HashMap<ContentIds, String>) {
+        let mut shown = self.shown();
+        shown.used.circuits = prover.loaded().filter_map(|ids| names.get(&ids).cloned()).collect();
+        shown.used.memory_kept = prover.resident_bytes();
+        shown.loaded.clear();
+        shown.loaded.extend(prover.loaded());
     }
 
     /// What a failure is to the daemon. The driver fails every call of a device that is lost: so this asks.

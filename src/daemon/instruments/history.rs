@@ -17,7 +17,7 @@ pub enum End {
     Proved,
     /// Failed.
     Failed,
-    /// Cancelled, or told to make way.
+    /// Cancelled, told to make way, or on a device that was lost.
     Stopped,
 }
 

@@ -13,7 +13,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use std::{collections::HashSet, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 /// A stage of a circuit's proofs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -169,12 +169,13 @@ impl Collector for Snapshot {
             )?;
         }
 
-        let mut seen = HashSet::new();
-        let circuits = status.circuits.iter().filter(|circuit| seen.insert(&circuit.name));
         family(
             encoder,
             ("circuit_tier", "Each circuit, with where its key is", None),
-            circuits.map(|c| (vec![("circuit", &c.name[..]), ("tier", c.tier.name())], gauge(1))),
+            status
+                .circuits
+                .iter()
+                .map(|c| (vec![("circuit", &c.name[..]), ("tier", c.tier.name())], gauge(1))),
         )?;
 
         let counters = &status.counters;

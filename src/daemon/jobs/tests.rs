@@ -1,6 +1,7 @@
 //! The table's promises: idempotency, states, verdicts, cancelling, expiry, and that nothing stays behind.
 use super::*;
 use crate::daemon::config::Config;
+use crate::daemon::store::{Record, StoredWitness};
 use crate::daemon::users::{Countable, Users};
 use crate::proto::{Priority, WitnessSource};
 use crate::r1cs::WitnessEncoding;
@@ -401,7 +402,7 @@ fn a_partition_is_proved_once_it_is_stored() {
     assert!(!bench.table.has_work() && bench.table.next(bench.now, Duration::ZERO, |_| false).is_none());
     // Whoever submits it again waits for the first.
     assert!(matches!(bench.table.lookup(7, &submit(b"k", 0, 2)), Ok(Known::Arriving(_))));
-    assert!(matches!(bench.begin(&dir, b"k", 0), Ok(Begun::Arriving(_))));
+    assert!(matches!(bench.begin(&dir, b"k", 0), Ok(Begun::Arriving)));
     let second = bench.place(&dir, b"k", 1);
     assert_eq!((second.job, &second.journal.0), (place.job, &place.journal.0));
     let accepted = bench.table.confirm(place.job, 0, "spend", 5, stored("a"), bench.now).unwrap();
@@ -504,6 +505,26 @@ fn a_partition_that_made_way_is_the_next_of_its_priority() {
     bench.table.requeue(other, bench.now);
     assert_eq!(bench.states(7, job), [PartitionState::Cancelled], "its job has ended meanwhile");
     assert!(!bench.table.has_work());
+}
+
+#[test]
+fn a_suspect_that_made_way_stays_one() {
+    let mut backlog = super::backlog::Backlog::default();
+    let now = Instant::now();
+    let rank = crate::daemon::queue::Rank { priority: Priority::Normal, uid: 7, since: now, deadline: None };
+    let [suspect, other] = [JobId([1; 16]), JobId([2; 16])].map(|job| (job, 0));
+    backlog.push(rank, suspect, true);
+    backlog.push(rank, other, false);
+    let pop = |backlog: &mut super::backlog::Backlog| backlog.pop(now, Duration::ZERO, |_| false);
+    assert_eq!(pop(&mut backlog), Some(suspect));
+    backlog.began(true);
+    assert!(!backlog.has_work(), "it is alone");
+    backlog.ended();
+    backlog.push_front(rank, suspect, true);
+    assert_eq!((pop(&mut backlog), backlog.len()), (Some(suspect), 1));
+    backlog.began(true);
+    backlog.ended();
+    assert!(backlog.has_work() && pop(&mut backlog) == Some(other));
 }
 
 #[test]

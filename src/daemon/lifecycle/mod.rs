@@ -35,7 +35,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{sync::mpsc, time};
+use tokio::{net::TcpListener, sync::mpsc, time};
 use tokio_seqpacket::UnixSeqpacketListener;
 
 /// Between two looks at what takes time.
@@ -128,7 +128,7 @@ pub async fn run(
     // What cannot be had is told before anything is begun.
     let http = match setup.config.http {
         None => None,
-        Some(address) => match http::listen(address).await {
+        Some(address) => match TcpListener::bind(address).await {
             Ok(listener) => Some(listener),
             Err(source) => return Err(StartError::Http { address, source }.into()),
         },

@@ -215,7 +215,7 @@ impl Session {
                 build: crate::BUILD_ID.to_owned(),
                 instance: service.instance,
             })),
-            RequestBody::Circuits => Ok(ReplyBody::Circuits(service.registry.infos())),
+            RequestBody::Circuits => Ok(ReplyBody::Circuits(service.circuits())),
             RequestBody::Release(lease) => self.release(lease).map(|()| ReplyBody::Released),
             RequestBody::Acknowledge(job) => {
                 service.scheduler.acknowledge(uid, job).map(|()| ReplyBody::Acknowledged)

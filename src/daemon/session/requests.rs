@@ -221,7 +221,7 @@ impl Session {
         }
         match admission::begin(scheduler, keeper, arrival)? {
             Admission::Known(accepted) => Ok(accepted),
-            Admission::Arriving(_) => Err(busy("the same partition is being submitted elsewhere".into())),
+            Admission::Arriving => Err(busy("the same partition is being submitted elsewhere".into())),
             // In a task of its own: an abandoned request does not leave it half done.
             Admission::Pending(pending) => tokio::spawn(pending.store()).await.unwrap_or_else(|fault| {
                 Err(ProtocolError::new(ErrorCode::Internal, format!("storing the job failed: {fault}")))

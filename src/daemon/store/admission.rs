@@ -10,14 +10,13 @@ use crate::daemon::{
 };
 use crate::proto::{Accepted, ErrorCode, ProtocolError};
 use std::{io, sync::Arc};
-use tokio::sync::watch;
 
 /// How far a submission has come.
 pub enum Admission {
     /// It is to be stored: see [`Pending::store`].
     Pending(Box<Pending>),
-    /// The same partition is on its way already; the channel tells when that changes.
-    Arriving(watch::Receiver<()>),
+    /// The same partition is on its way already.
+    Arriving,
     /// It was there before.
     Known(Accepted),
 }
@@ -52,7 +51,7 @@ pub fn begin(
             return Ok(Admission::Pending(Box::new(Pending { scheduler, keeper, place, circuit, witness })));
         }
         Ok(Begun::Known(accepted)) => Ok(Admission::Known(accepted)),
-        Ok(Begun::Arriving(changed)) => Ok(Admission::Arriving(changed)),
+        Ok(Begun::Arriving) => Ok(Admission::Arriving),
         Err(refusal) => Err(refusal),
     };
     drop_slowly((circuit, witness));

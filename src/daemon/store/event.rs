@@ -141,7 +141,7 @@ impl Timed {
     }
 
     fn write(&self, mut to: entry::Builder<'_>) {
-        to.set_at_ms(u64::try_from(self.at.as_millis()).unwrap_or(u64::MAX));
+        to.set_at_ms(wire::milliseconds(self.at));
         match &self.event {
             Event::Admitted(job) => {
                 let mut to = to.init_admitted();
@@ -153,10 +153,7 @@ impl Timed {
                 to.set_key_id(&job.key_id.0);
                 to.set_partitions(job.partitions);
                 to.set_priority(number_of(Priority::ALL, &job.priority));
-                // Zero would be none: a deadline has a millisecond at least.
-                let deadline =
-                    job.deadline.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1));
-                to.set_deadline_ms(deadline);
+                to.set_deadline_ms(wire::deadline_ms(job.deadline));
                 to.set_build(&job.build[..]);
                 to.set_result_bytes(job.result_bytes);
             }
@@ -205,7 +202,7 @@ fn admitted(from: store_capnp::admitted::Reader<'_>) -> Result<Admitted, DecodeP
         key_id: ContentId(wire::fixed("keyId", from.get_key_id(), "32")?),
         partitions,
         priority: value_of("priority", Priority::ALL, from.get_priority())?,
-        deadline: Some(from.get_deadline_ms()).filter(|ms| *ms > 0).map(Duration::from_millis),
+        deadline: wire::deadline(from.get_deadline_ms()),
         build: wire::text("build", from.get_build())?,
         result_bytes: from.get_result_bytes(),
     })

@@ -11,6 +11,7 @@ use super::record::since_boot;
 use super::replay::{ReplayError, Story, replay};
 use super::{Keeper, Record};
 use crate::daemon::{
+    budget::Reservation,
     jobs::circuit_changed,
     lease::Lease,
     registry::LoadedCircuit,
@@ -235,14 +236,14 @@ async fn take_up(service: &Service, left: Left) -> Result<(), ProtocolError> {
     circuit.check_length(length, encoding)?;
     let witness = if leased {
         let size = size_of(&memfd).map_err(|e| unusable(&e))?;
-        let (circuit, reservation) = reserve(service, circuit.clone(), size).await?;
+        let reservation = reserve(service, &circuit, size).await?;
         let charge = service.users.charge_anyway(uid, Countable::Buffer(size));
         let buffer = LeasedBuffer::restore(memfd, length)?;
-        let lease = Lease::restored(buffer, circuit, reservation, charge);
+        let lease = Lease::restored(buffer, circuit.clone(), reservation, charge);
         Witness::leased(lease.use_it()?, encoding, length)
     } else {
         let sealed = ReceivedFd::from(memfd).check(offset, length)?;
-        let (_, reservation) = reserve(service, circuit.clone(), sealed.charge()).await?;
+        let reservation = reserve(service, &circuit, sealed.charge()).await?;
         let charge = service.users.charge_anyway(uid, Countable::Buffer(sealed.charge()));
         Witness::own(sealed.map().map_err(|e| unusable(&e))?, encoding, reservation, charge)
     };
@@ -265,18 +266,14 @@ fn size_of(memfd: &OwnedFd) -> io::Result<u64> {
 /// Memory for what is left, once there is some.
 async fn reserve(
     service: &Service,
-    circuit: Arc<LoadedCircuit>,
+    circuit: &LoadedCircuit,
     size: u64,
-) -> Result<(Arc<LoadedCircuit>, crate::daemon::budget::Reservation), ProtocolError> {
-    let demand = circuit.lease_demand(size);
-    match service.budget.reserve(demand).await {
-        Ok(reservation) => Ok((circuit, reservation)),
-        Err(error) => {
-            let message = format!(
-                "the witness of circuit {} that was left, with all that proving it takes, {error}",
-                circuit.name
-            );
-            Err(ProtocolError::new(ErrorCode::NeverFits, message))
-        }
-    }
+) -> Result<Reservation, ProtocolError> {
+    service.budget.reserve(circuit.lease_demand(size)).await.map_err(|error| {
+        let message = format!(
+            "the witness of circuit {} that was left, with all that proving it takes, {error}",
+            circuit.name
+        );
+        ProtocolError::new(ErrorCode::NeverFits, message)
+    })
 }

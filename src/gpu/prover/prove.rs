@@ -265,7 +265,7 @@ impl ProofJob<'_> {
     /// The proof of its sums, which no device needs to be waited for.
     pub(super) fn assemble(self, sums: Sums) -> Result<Proof, Cancelled> {
         let Self { key, randomness, cancel, timeline, on_stage, .. } = self;
-        StageRunner { cancel, timeline, on_stage }.run(Stage::Assemble, || Ok(sums.blind(key, &randomness)))
+        sums.assemble(key, &randomness, &mut StageRunner { cancel, timeline, on_stage })
     }
 }
 

@@ -110,9 +110,7 @@ impl Submit {
         to.set_priority(self.priority.to_wire());
         to.set_encoding(encoding_to_wire(self.encoding));
         to.set_length(self.length);
-        // Zero would be none: a deadline has a millisecond at least.
-        let deadline = self.deadline.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX).max(1));
-        to.set_deadline_ms(deadline);
+        to.set_deadline_ms(wire::deadline_ms(self.deadline));
         let mut witness = to.init_witness();
         match self.witness {
             WitnessSource::Lease(lease) => witness.set_lease(lease),
@@ -139,7 +137,7 @@ impl Submit {
             encoding: encoding_from_wire(from.get_encoding())?,
             witness,
             length: from.get_length(),
-            deadline: Some(from.get_deadline_ms()).filter(|ms| *ms > 0).map(Duration::from_millis),
+            deadline: wire::deadline(from.get_deadline_ms()),
         })
     }
 }

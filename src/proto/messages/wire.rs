@@ -2,6 +2,7 @@
 use super::ErrorCode;
 use crate::proto::MAX_NAME_BYTES;
 use capnp::{Word, message};
+use std::time::Duration;
 
 /// Bytes of a segment table that describes one segment.
 const SEGMENT_TABLE_BYTES: usize = 8;
@@ -239,6 +240,26 @@ pub(super) fn entries(field: &'static str, found: u32, max: u32) -> Result<usize
 /// far below Cap'n Proto's 2^29 entries.
 pub(super) fn count<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
+/// Whole milliseconds: what does not fit 64 bits is no time that anything takes.
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whole nanoseconds, likewise.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A deadline in milliseconds, 0 for none: so that a deadline has one at least.
+pub(crate) fn deadline_ms(deadline: Option<Duration>) -> u64 {
+    deadline.map_or(0, |after| milliseconds(after).max(1))
+}
+
+/// The deadline of so many milliseconds.
+pub(crate) fn deadline(ms: u64) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms))
 }
 
 /// An enumeration of the schema as a plain type: its variants, their names in the schema, and the

@@ -1,5 +1,4 @@
 //! One prover's part of a status: what it is, what it does, and where its time has gone.
-use super::{milliseconds, nanoseconds};
 use crate::proto::{
     JobId, cuzk_capnp,
     messages::wire::{self, DecodeProblem, wire_enum},
@@ -82,11 +81,11 @@ impl IdleTimes {
     }
 
     fn write(&self, mut to: cuzk_capnp::idle_times::Builder<'_>) {
-        to.set_no_work(nanoseconds(self.no_work));
-        to.set_witness(nanoseconds(self.witness));
-        to.set_memory(nanoseconds(self.memory));
-        to.set_key(nanoseconds(self.key));
-        to.set_epilogue(nanoseconds(self.epilogue));
+        to.set_no_work(wire::nanoseconds(self.no_work));
+        to.set_witness(wire::nanoseconds(self.witness));
+        to.set_memory(wire::nanoseconds(self.memory));
+        to.set_key(wire::nanoseconds(self.key));
+        to.set_epilogue(wire::nanoseconds(self.epilogue));
     }
 
     fn read(from: cuzk_capnp::idle_times::Reader<'_>) -> Self {
@@ -126,7 +125,7 @@ impl BackendStatus {
         to.set_memory_bytes(self.memory);
         to.set_memory_kept(self.memory_kept);
         to.set_slots(self.slots);
-        to.set_busy_ns(nanoseconds(self.busy));
+        to.set_busy_ns(wire::nanoseconds(self.busy));
         self.idle.write(to.reborrow().init_idle());
         let mut circuits = to.reborrow().init_circuits(wire::count(&self.circuits));
         for (circuit, index) in self.circuits.iter().zip(0..) {
@@ -176,7 +175,7 @@ impl CurrentPartition {
         to.set_partition(self.partition);
         to.set_circuit(&self.circuit[..]);
         to.set_stage(&self.stage[..]);
-        to.set_running_ms(milliseconds(self.running));
+        to.set_running_ms(wire::milliseconds(self.running));
     }
 
     fn read(from: cuzk_capnp::current_partition::Reader<'_>) -> Result<Self, DecodeProblem> {

@@ -1,5 +1,4 @@
 //! The flow of work in a status: what waits in which queue, and what is done with the witness buffers in flight.
-use super::milliseconds;
 use crate::proto::{
     Priority, cuzk_capnp,
     messages::wire::{self, DecodeProblem},
@@ -24,7 +23,7 @@ impl QueueStatus {
         to.set_priority(self.priority.to_wire());
         to.set_partitions(self.partitions);
         to.set_users(self.users);
-        to.set_oldest_ms(milliseconds(self.oldest));
+        to.set_oldest_ms(wire::milliseconds(self.oldest));
     }
 
     pub(super) fn read(from: cuzk_capnp::queue_status::Reader<'_>) -> Result<Self, DecodeProblem> {

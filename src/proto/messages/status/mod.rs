@@ -127,20 +127,11 @@ pub struct Counters {
     pub refused: u64,
 }
 
-/// Whole milliseconds: what does not fit 64 bits is no uptime.
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Status {
     pub(super) fn write(&self, mut to: cuzk_capnp::status::Builder<'_>) {
         to.set_build(&self.build[..]);
         to.set_pid(self.pid);
-        to.set_uptime_ms(milliseconds(self.uptime));
+        to.set_uptime_ms(wire::milliseconds(self.uptime));
         to.set_state(self.state.to_wire());
         to.set_connections(self.connections);
         to.set_message(&self.message[..]);
@@ -247,7 +238,7 @@ impl JobStatus {
         to.set_uid(self.uid);
         to.set_circuit(&self.circuit[..]);
         to.set_priority(self.priority.to_wire());
-        to.set_age_ms(milliseconds(self.age));
+        to.set_age_ms(wire::milliseconds(self.age));
         let mut partitions = to.init_partitions(wire::count(&self.partitions));
         for (partition, index) in self.partitions.iter().zip(0..) {
             let mut to = partitions.reborrow().get(index);

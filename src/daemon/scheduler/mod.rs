@@ -1,25 +1,28 @@
 //! Between those who submit and those who prove: the job table behind one lock, with workers that wait
 //! for its next partition. It also knows when the daemon is draining, and whether its workers are alive.
+mod workers;
+
 use super::jobs::{Arrival, Begun, Ended, JobTable, Known, Outcome, Release, Task as JobTask, View};
 use super::registry::LoadedCircuit;
 use super::slow::drop_slowly;
 use super::store::{Admitted, Record, StoredWitness, Story};
 use super::users::{Charge, Countable, Users};
 use super::witness::Witness;
-use crate::algebra::CancelToken;
 use crate::groth16::Stage;
 use crate::proto::{
-    Accepted, Counters, CurrentPartition, ErrorCode, IdempotencyKey, InstanceId, JobId, JobStatus,
-    MAX_INLINE_INPUT_BYTES, PartitionProof, PartitionState, Priority, ProtocolError, QueueStatus, Submit,
+    Accepted, Counters, ErrorCode, IdempotencyKey, InstanceId, JobId, JobStatus, MAX_INLINE_INPUT_BYTES,
+    PartitionProof, PartitionState, ProtocolError, QueueStatus, Submit,
 };
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
+use workers::Workers;
+
+pub use workers::{Stalled, WorkerView};
 
 /// Partitions in a status reply. Even one job each is far less than a reply may have (see the test).
 const STATUS_PARTITIONS: usize = 1 << 16;
@@ -39,64 +42,6 @@ pub enum Phase {
     Draining,
     /// What runs is told to stop.
     Stopped,
-}
-
-/// What a worker does.
-enum Doing {
-    /// Waits. True: work was waiting already at the last look.
-    Idle(bool),
-    /// Proves.
-    Busy(Box<Busy>),
-    /// Nothing any more: its device is lost.
-    Lost,
-}
-
-/// A partition that a worker proves.
-struct Busy {
-    cancel: CancelToken,
-    /// The token's looks at the last look at the worker.
-    looks: Option<u64>,
-    priority: Priority,
-    job: JobId,
-    partition: u32,
-    circuit: String,
-    begun: Instant,
-    /// The last stage that was told.
-    stage: Option<Stage>,
-}
-
-struct Worker {
-    doing: Doing,
-    /// Proofs that did not verify and were made again.
-    retries: u64,
-}
-
-/// A worker as others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerView {
-    /// What it proves.
-    pub current: Option<CurrentPartition>,
-    /// Whether its device is lost.
-    pub lost: bool,
-    /// Proofs that did not verify and were made again.
-    pub retries: u64,
-}
-
-/// A worker that makes no progress.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stalled {
-    /// It has not looked at its token since the last heartbeat.
-    #[error("worker {worker} has made no progress with its proof")]
-    Busy {
-        /// Which one, from 0.
-        worker: usize,
-    },
-    /// It has not taken work that was there at the last heartbeat.
-    #[error("worker {worker} does not take the work that waits")]
-    Idle {
-        /// Which one, from 0.
-        worker: usize,
-    },
 }
 
 /// The scheduler; clones share it.
@@ -120,56 +65,7 @@ struct Inner {
 
 struct State {
     jobs: Table,
-    workers: Vec<Worker>,
-    service: ServiceTime,
-}
-
-impl State {
-    /// Has a worker make way for a critical partition that no idle one can take, nor one that is about to be: the
-    /// least urgent, and of those one that only waits for its device before one that is on it.
-    fn make_way(&mut self, priority: Priority) {
-        let is_free = |worker: &Worker| match &worker.doing {
-            Doing::Idle(_) => true,
-            Doing::Busy(busy) => busy.cancel.is_settled(),
-            Doing::Lost => false,
-        };
-        if priority != Priority::Critical || self.workers.iter().any(is_free) {
-            return;
-        }
-        let busy = self.workers.iter().filter_map(|worker| match &worker.doing {
-            Doing::Busy(busy) if busy.priority < priority && !busy.cancel.is_preempted() => Some(busy),
-            _ => None,
-        });
-        let waits = |busy: &Busy| matches!(busy.stage, None | Some(Stage::Pin | Stage::Slot));
-        if let Some(busy) = busy.min_by_key(|busy| (busy.priority, !waits(busy), Reverse(busy.begun))) {
-            busy.cancel.preempt();
-        }
-    }
-}
-
-/// How long a worker has a partition, lately: an average in which each one counts for an eighth.
-#[derive(Default)]
-struct ServiceTime(Option<Duration>);
-
-impl ServiceTime {
-    fn add(&mut self, time: Duration) {
-        self.0 = Some(self.0.map_or(time, |average| (average * 7 + time) / 8));
-    }
-
-    /// When it is worth asking again, with so many partitions waiting.
-    fn hint(&self, waiting: usize) -> Duration {
-        let each = self.0.unwrap_or(Duration::from_secs(1));
-        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).max(1);
-        each.saturating_mul(waiting).clamp(Duration::from_millis(100), Duration::from_secs(60))
-    }
-}
-
-/// The refusal of a job that is one too many.
-fn state_full(full: ProtocolError, waiting: usize, service: &ServiceTime) -> ProtocolError {
-    let length = u32::try_from(waiting).unwrap_or(u32::MAX);
-    ProtocolError::new(ErrorCode::Busy, full.message)
-        .with_queue_length(length)
-        .with_retry_after(service.hint(waiting))
+    workers: Workers,
 }
 
 /// Bytes that a partition's proof takes while it waits for its owner: the proof, the spans of two attempts,
@@ -197,9 +93,9 @@ fn draining() -> ProtocolError {
 impl Scheduler {
     /// Without jobs, for so many workers.
     pub fn new(users: Users, workers: usize, patience: Duration) -> Self {
-        let workers = (0..workers).map(|_| Worker { doing: Doing::Idle(false), retries: 0 }).collect();
+        let workers = Workers::new(workers);
         Self(Arc::new(Inner {
-            state: Mutex::new(State { jobs: JobTable::new(), workers, service: ServiceTime::default() }),
+            state: Mutex::new(State { jobs: JobTable::new(), workers }),
             wake: Condvar::new(),
             phase: watch::Sender::new(Phase::Open),
             running: watch::Sender::new(0),
@@ -289,27 +185,36 @@ impl Scheduler {
         &self,
         arrival: Arrival<'_, Arc<LoadedCircuit>, Witness>,
     ) -> Result<Accepted, ProtocolError> {
-        let (charge, priority) = (self.job_charge(&arrival), arrival.submit.priority);
+        let priority = arrival.submit.priority;
         let accepted = self.with(|state| {
             self.check_open()?;
-            let waiting = state.jobs.waiting();
-            let charge = || charge().map_err(|full| state_full(full, waiting, &state.service));
+            let charge = self.job_charge(&arrival, state);
             let accepted = state.jobs.admit(arrival, charge, Instant::now())?;
-            state.make_way(priority);
+            state.workers.make_way(priority);
             Ok::<_, ProtocolError>(accepted)
         })?;
         self.0.wake.notify_one();
         Ok(accepted)
     }
 
-    /// What a job takes of its owner's limits, once it is known that it is a new one.
+    /// What a job takes of its owner's limits, once it is known that it is a new one. One too many is told how many
+    /// partitions wait, and when it is worth coming again.
     fn job_charge<'a>(
         &'a self,
         arrival: &Arrival<'_, Arc<LoadedCircuit>, Witness>,
+        state: &State,
     ) -> impl FnOnce() -> Result<Charge, ProtocolError> + use<'a> {
         let (uid, inputs) = (arrival.uid, arrival.circuit.circuit.num_inputs());
         let what = Countable::Job(proof_bytes(inputs) * u64::from(arrival.submit.partitions));
-        move || Ok(self.0.users.charge(uid, what)?)
+        let waiting = state.jobs.waiting();
+        let retry_after = state.workers.retry_hint(waiting);
+        move || {
+            self.0.users.charge(uid, what).map_err(|limit| {
+                ProtocolError::new(ErrorCode::Busy, limit.to_string())
+                    .with_queue_length(u32::try_from(waiting).unwrap_or(u32::MAX))
+                    .with_retry_after(retry_after)
+            })
+        }
     }
 
     /// Makes a place for a partition whose witness goes into the store first: see [`JobTable::begin`].
@@ -321,11 +226,9 @@ impl Scheduler {
         arrival: &Arrival<'_, Arc<LoadedCircuit>, Witness>,
         record: impl FnOnce(Admitted) -> io::Result<Record>,
     ) -> Result<Begun, ProtocolError> {
-        let charge = self.job_charge(arrival);
         self.with(|state| {
             self.check_open()?;
-            let waiting = state.jobs.waiting();
-            let charge = || charge().map_err(|full| state_full(full, waiting, &state.service));
+            let charge = self.job_charge(arrival, state);
             state.jobs.begin(arrival, charge, record, Instant::now())
         })
     }
@@ -345,7 +248,7 @@ impl Scheduler {
         let accepted = self.with(|state| {
             let accepted = state.jobs.confirm(job, partition, circuit, witness, stored, Instant::now())?;
             if let Some(priority) = state.jobs.priority(job) {
-                state.make_way(priority);
+                state.workers.make_way(priority);
             }
             Ok::<_, ProtocolError>(accepted)
         })?;
@@ -405,16 +308,7 @@ impl Scheduler {
             }
             let prefers = |circuit: &Arc<LoadedCircuit>| prefers(circuit);
             if let Some(task) = state.jobs.next(Instant::now(), self.0.patience, prefers) {
-                state.workers[worker].doing = Doing::Busy(Box::new(Busy {
-                    cancel: task.cancel.clone(),
-                    looks: None,
-                    priority: task.priority,
-                    job: task.job,
-                    partition: task.partition,
-                    circuit: task.circuit.name.clone(),
-                    begun: task.begun,
-                    stage: None,
-                }));
+                state.workers.begin(worker, &task);
                 self.0.running.send_modify(|n| *n += 1);
                 return Some(task);
             }
@@ -425,16 +319,14 @@ impl Scheduler {
     /// Notes the stage that the partition which a worker runs has reached.
     pub fn stage(&self, worker: usize, job: JobId, partition: u32, stage: Stage) {
         let mut state = self.lock();
-        if let Doing::Busy(busy) = &mut state.workers[worker].doing {
-            busy.stage = Some(stage);
-        }
+        state.workers.stage(worker, stage);
         state.jobs.stage(job, partition, stage.name());
     }
 
     /// Puts the partition that a worker ran, and that had to make way, back into the queue.
     pub fn requeue(&self, worker: usize, task: Task) {
         self.with(|state| {
-            state.workers[worker].doing = Doing::Idle(false);
+            state.workers.end(worker);
             state.jobs.requeue(task, Instant::now());
         });
         self.0.wake.notify_all();
@@ -444,9 +336,9 @@ impl Scheduler {
     /// Ends the partition that a worker runs, whose witness has been dropped.
     pub fn complete(&self, worker: usize, job: JobId, partition: u32, outcome: Outcome, backend: &str) {
         let ended = self.with(|state| {
-            let before = std::mem::replace(&mut state.workers[worker].doing, Doing::Idle(false));
-            if let (Doing::Busy(busy), Outcome::Proved(_)) = (before, &outcome) {
-                state.service.add(busy.begun.elapsed());
+            match &outcome {
+                Outcome::Proved(_) => state.workers.end_proved(worker),
+                Outcome::Failed(_) | Outcome::Cancelled => state.workers.end(worker),
             }
             state.jobs.complete(job, partition, outcome, backend, Instant::now())
         });
@@ -464,7 +356,7 @@ impl Scheduler {
         // First of all: whoever looks at the partition from now on is told that this daemon will not prove it.
         self.drain();
         self.with(|state| {
-            state.workers[worker].doing = Doing::Lost;
+            state.workers.lose(worker);
             state.jobs.hand_back(job, partition, Instant::now());
         });
         self.0.lost.send_if_modified(|lost| lost.replace(reason.clone()).is_none());
@@ -486,7 +378,7 @@ impl Scheduler {
     pub fn count_retry(&self, worker: usize) {
         let mut state = self.lock();
         state.jobs.count_retry();
-        state.workers[worker].retries += 1;
+        state.workers.count_retry(worker);
     }
 
     /// Counts a refused request.
@@ -558,22 +450,7 @@ impl Scheduler {
 
     /// What each worker does.
     pub fn workers(&self) -> Vec<WorkerView> {
-        let current = |doing: &Doing| match doing {
-            Doing::Busy(busy) => Some(CurrentPartition {
-                job: busy.job,
-                partition: busy.partition,
-                circuit: busy.circuit.clone(),
-                stage: busy.stage.map_or("", Stage::name).to_owned(),
-                running: busy.begun.elapsed(),
-            }),
-            Doing::Idle(_) | Doing::Lost => None,
-        };
-        let view = |worker: &Worker| WorkerView {
-            current: current(&worker.doing),
-            lost: matches!(worker.doing, Doing::Lost),
-            retries: worker.retries,
-        };
-        self.lock().workers.iter().map(view).collect()
+        self.lock().workers.views()
     }
 
     /// Forgets what nobody has asked for within `ttl`, and ends what has missed its deadline.
@@ -605,11 +482,7 @@ impl Scheduler {
         self.enter(Phase::Stopped);
         let mut state = self.lock();
         state.jobs.note_stop();
-        for worker in &state.workers {
-            if let Doing::Busy(busy) = &worker.doing {
-                busy.cancel.cancel();
-            }
-        }
+        state.workers.cancel_all();
     }
 
     fn enter(&self, phase: Phase) {
@@ -636,26 +509,7 @@ impl Scheduler {
     pub fn heartbeat(&self) -> Result<(), Stalled> {
         let mut state = self.lock();
         let waits = state.jobs.has_work() && self.phase() == Phase::Open;
-        let mut stalled = Ok(());
-        for (worker, state) in state.workers.iter_mut().enumerate() {
-            match &mut state.doing {
-                Doing::Lost => {}
-                Doing::Idle(waited) => {
-                    if waits && *waited && stalled.is_ok() {
-                        stalled = Err(Stalled::Idle { worker });
-                    }
-                    *waited = waits;
-                }
-                Doing::Busy(busy) => {
-                    let looks = busy.cancel.looks();
-                    if busy.looks == Some(looks) && stalled.is_ok() {
-                        stalled = Err(Stalled::Busy { worker });
-                    }
-                    busy.looks = Some(looks);
-                }
-            }
-        }
-        stalled
+        state.workers.heartbeat(waits)
     }
 }
 
@@ -663,7 +517,7 @@ impl Scheduler {
 mod tests {
     use super::*;
     use crate::proto::{
-        Counters, DaemonState, MemoryStatus, PartitionStatus, Reply, ReplyBody, Status, attached,
+        Counters, DaemonState, MemoryStatus, PartitionStatus, Priority, Reply, ReplyBody, Status, attached,
     };
 
     #[test]
