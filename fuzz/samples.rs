@@ -42,7 +42,7 @@ pub fn requests() -> Vec<Vec<u8>> {
     let bodies = [
         RequestBody::Hello(Hello { version: 1, client: "test".into() }),
         RequestBody::Circuits,
-        RequestBody::Lease(LeaseRequest { circuit: "spend".into(), wait: true }),
+        RequestBody::Lease(LeaseRequest::new("spend", true)),
         RequestBody::Release(3),
         submit(WitnessSource::Memfd { offset: 4096 }),
         submit(WitnessSource::Lease(3)),

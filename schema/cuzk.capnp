@@ -145,6 +145,8 @@ struct LeaseRequest {
   circuit @0 :Text;
   wait @1 :Bool;
   # False: answer `busy` at once where memory is short.
+  priority @2 :Priority = normal;
+  # Of the job that the witness is for. Those who wait are served by priority; within one, users take turns.
 }
 
 struct Lease {

@@ -134,7 +134,7 @@ impl Client {
     /// Memory for one witness of a circuit. Where memory is short it waits, or fails with
     /// [`ErrorCode::Busy`] at once where `wait` is false.
     pub async fn lease(&self, circuit: &str, wait: bool) -> Result<Lease, ClientError> {
-        let request = LeaseRequest { circuit: circuit.to_owned(), wait };
+        let request = LeaseRequest::new(circuit, wait);
         match self.call(RequestBody::Lease(request)).await? {
             Answer::Lease(lease) => Ok(lease),
             Answer::Reply(_) => Err(ClientError::unexpected("lease")),

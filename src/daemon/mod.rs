@@ -20,6 +20,7 @@ pub mod service;
 mod session;
 mod slow;
 pub mod store;
+pub mod turn;
 pub mod users;
 pub mod witness;
 pub mod worker;

@@ -7,6 +7,7 @@ use super::pages;
 use super::registry::Registry;
 use super::scheduler::{Phase, Scheduler};
 use super::store::Keeper;
+use super::turn::Turn;
 use super::users::Users;
 use crate::proto::{
     BackendState, BackendStatus, CircuitInfo, DaemonState, ErrorCode, IdleTimes, InstanceId, KeyTier,
@@ -15,47 +16,11 @@ use crate::proto::{
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
-
-/// A turn that is taken in the order of asking.
-#[derive(Default)]
-pub struct Turn {
-    taken: tokio::sync::Mutex<()>,
-    waiting: AtomicUsize,
-}
-
-impl Turn {
-    /// Waits for the turn. Dropping the future gives the place up.
-    pub async fn wait(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        let _counted = Counted::new(&self.waiting);
-        self.taken.lock().await
-    }
-
-    /// How many wait for it.
-    fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-}
-
-/// One more, until it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(counter: &'a AtomicUsize) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// The daemon as its connections see it.
 pub struct Service {
@@ -67,7 +32,7 @@ pub struct Service {
     pub budget: Budget,
     /// The users' accounts.
     pub users: Users,
-    /// Whose turn it is to wait for the memory of a witness buffer, in the order of arrival. Only that one
+    /// Whose turn it is to wait for the memory of a witness buffer. Only that one
     /// holds a circuit while it waits: the others' circuits can make room for it.
     pub turn: Turn,
     /// What proves, one worker each.

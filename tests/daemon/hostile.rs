@@ -261,7 +261,7 @@ async fn advance(socket: &Path, step: Step, key: &[u8]) -> (Peer, Option<Leased>
     }
     let mut peer = Peer::greet(socket).await;
     if step == Step::AsksForLease {
-        peer.send(RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true }), &[]).await;
+        peer.send(RequestBody::Lease(LeaseRequest::new("chain", true)), &[]).await;
     }
     if step <= Step::AsksForLease {
         return (peer, None);
@@ -425,7 +425,7 @@ async fn requests_beyond_the_limit_are_refused() {
     for abandoned in [first, second, 999] {
         assert!(matches!(peer.ask(RequestBody::Abandon(abandoned)).await, ReplyBody::Abandoned));
     }
-    let lease = RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true });
+    let lease = RequestBody::Lease(LeaseRequest::new("chain", true));
     let (third, fourth) = (peer.send(waits.clone(), &[]).await, peer.send(lease, &[]).await);
     assert!(matches!(peer.reply_to(fourth).await.0, ReplyBody::Lease(_)));
     assert!(matches!(peer.ask(RequestBody::Cancel(job)).await, ReplyBody::Cancelled));

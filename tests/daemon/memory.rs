@@ -4,7 +4,7 @@ use crate::{
     peer::{Peer, assert_refused, error, leased},
     with_chain,
 };
-use cuzk::proto::{ErrorCode, LeaseRequest, Reply, ReplyBody, RequestBody, Retry};
+use cuzk::proto::{ErrorCode, LeaseRequest, Priority, Reply, ReplyBody, RequestBody, Retry};
 
 /// Large enough that a few witnesses fill the memory that circuit and prover leave.
 const LENGTH: usize = 1000;
@@ -33,7 +33,7 @@ fn headroom() -> u64 {
 }
 
 async fn ask(peer: &mut Peer) -> u64 {
-    peer.send(RequestBody::Lease(LeaseRequest { circuit: "chain".into(), wait: true }), &[]).await
+    peer.send(RequestBody::Lease(LeaseRequest::new("chain", true)), &[]).await
 }
 
 #[tokio::test]
@@ -73,6 +73,34 @@ async fn leases_that_do_not_fit_wait_in_order() {
     }
     drop(served);
     holder.status_until(|s| s.memory.leases == 0 && s.memory.waiting == 0).await;
+    daemon.stop();
+}
+
+#[tokio::test]
+async fn an_urgent_request_is_served_before_those_that_came_earlier() {
+    let daemon = with_room_for(1).await;
+    let mut holder = Peer::greet(&daemon.socket()).await;
+    let held = holder.lease("chain", false).await.unwrap();
+    let mut waiting = Vec::new();
+    // The first has its turn already, and waits for memory; what comes behind it is sorted.
+    for (n, priority) in
+        (1..).zip([Priority::Normal, Priority::Low, Priority::Normal, Priority::High, Priority::Critical])
+    {
+        let mut peer = Peer::greet(&daemon.socket()).await;
+        let request = LeaseRequest { priority, ..LeaseRequest::new("chain", true) };
+        let id = peer.send(RequestBody::Lease(request), &[]).await;
+        holder.status_until(|s| s.memory.waiting == n).await;
+        waiting.push((peer, id));
+    }
+    holder.ask(RequestBody::Release(held.lease.id)).await;
+    for expected in [0, 4, 3, 2, 1] {
+        let (peer, id) = &mut waiting[expected];
+        let (body, descriptors) = peer.reply_to(*id).await;
+        let lease = leased(body, descriptors).unwrap();
+        let left = holder.status().await.memory.waiting;
+        peer.ask(RequestBody::Release(lease.lease.id)).await;
+        assert_eq!(left, [4, 0, 1, 2, 3][expected], "{expected}");
+    }
     daemon.stop();
 }
 
@@ -150,7 +178,7 @@ async fn requests_that_wait_do_not_hold_their_circuits() {
     let mut first = Peer::greet(&daemon.socket()).await;
     let mut second = Peer::greet(&daemon.socket()).await;
     for _ in 0..5 {
-        let wants = |circuit: &str| RequestBody::Lease(LeaseRequest { circuit: circuit.into(), wait: true });
+        let wants = |circuit: &str| RequestBody::Lease(LeaseRequest::new(circuit, true));
         let ids = (first.send(wants("chain"), &[]).await, second.send(wants("other"), &[]).await);
         // Both are asked; each is served once the other has given its lease back.
         let serve = async |peer: &mut Peer, id: u64| {

@@ -98,7 +98,7 @@ impl Peer {
 
     /// Asks for a lease.
     pub async fn lease(&mut self, circuit: &str, wait: bool) -> Result<Leased, ProtocolError> {
-        let id = self.send(RequestBody::Lease(LeaseRequest { circuit: circuit.into(), wait }), &[]).await;
+        let id = self.send(RequestBody::Lease(LeaseRequest::new(circuit, wait)), &[]).await;
         let (body, descriptors) = self.reply_to(id).await;
         leased(body, descriptors)
     }

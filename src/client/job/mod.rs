@@ -278,7 +278,11 @@ impl Job {
         let held = self.held_leases();
         let Some(attachment) = &mut self.attachment else { return Ok(None) };
         if attachment.leasing.is_none() && held < self.options.leases {
-            let request = LeaseRequest { circuit: self.options.circuit.clone(), wait: true };
+            let request = LeaseRequest {
+                circuit: self.options.circuit.clone(),
+                wait: true,
+                priority: self.options.priority,
+            };
             attachment.leasing = Some(attachment.connection.request(RequestBody::Lease(request), &[]).await?);
         }
         let Attachment { watch, leasing, .. } = attachment;

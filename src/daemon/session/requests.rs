@@ -10,7 +10,7 @@ use crate::daemon::store::admission::{self, Admission};
 use crate::daemon::users::Countable;
 use crate::daemon::witness::Witness;
 use crate::proto::{
-    self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Progress,
+    self, Accepted, AwaitRequest, ErrorCode, JobResult, LeaseRequest, PartitionState, Priority, Progress,
     ProtocolError, Reply, ReplyBody, Submit, WitnessSource,
 };
 use crate::shm::{LeasedBuffer, ReceivedFd};
@@ -108,16 +108,17 @@ impl Session {
         &self,
         circuit: Arc<LoadedCircuit>,
         size: u64,
+        priority: Priority,
     ) -> Result<(Arc<LoadedCircuit>, Reservation), ProtocolError> {
         let (name, id, demand) = (circuit.name.clone(), circuit.circuit_id, circuit.lease_demand(size));
         let reserved = self.service.budget.try_reserve(demand).map_err(|e| never_fits(&e, &name))?;
-        if let Some(reservation) = reserved {
+        if let Some(reservation) = reserved.filter(|_| !self.service.turn.is_taken()) {
             return Ok((circuit, reservation));
         }
         drop(circuit);
         let _told = self.service.instruments.activity.wait(Wait::Memory);
         let _turn = tokio::select! {
-            turn = self.service.turn.wait() => turn,
+            turn = self.service.turn.wait(self.uid, priority) => turn,
             draining = self.service.scheduler.closing() => return Err(draining),
         };
         let circuit = self.circuit(&name).await?;
@@ -146,7 +147,7 @@ impl Session {
         // The quota is asked first: a user at its limit does not wait.
         let charge = service.users.charge(self.uid, Countable::Buffer(size))?;
         let (circuit, reservation) = if request.wait {
-            self.reserve_with(circuit, size).await?
+            self.reserve_with(circuit, size, request.priority).await?
         } else {
             let demand = circuit.lease_demand(size);
             loop {
@@ -211,7 +212,9 @@ impl Session {
         circuit.check_length(submit.length, submit.encoding)?;
         let (circuit, witness) = match submit.witness {
             WitnessSource::Lease(id) => (circuit, self.leased(id, submit)?),
-            WitnessSource::Memfd { offset } => self.own(offset, submit, descriptors, circuit, in_job).await?,
+            WitnessSource::Memfd { offset } => {
+                self.own((offset, submit), descriptors, circuit, in_job).await?
+            }
         };
         let (circuit_id, key_id) = (circuit.circuit_id, proto::ContentId(circuit.key.id));
         let arrival = Arrival { uid: self.uid, submit, circuit, circuit_id, key_id, witness };
@@ -244,8 +247,7 @@ impl Session {
     /// the circuit already, it is not held while others wait for memory.
     async fn own(
         &self,
-        offset: u64,
-        submit: &Submit,
+        (offset, submit): (u64, &Submit),
         descriptors: Vec<OwnedFd>,
         circuit: Arc<LoadedCircuit>,
         in_job: bool,
@@ -272,7 +274,7 @@ impl Session {
             let reservation = self.reserve(circuit.lease_demand(size), &circuit.name).await?;
             (circuit, reservation)
         } else {
-            self.reserve_with(circuit, size).await?
+            self.reserve_with(circuit, size, submit.priority).await?
         };
         let mapped = sealed.map().map_err(|e| no_memory(&e))?;
         Ok((circuit, Witness::own(mapped, submit.encoding, reservation, charge)))

@@ -1,6 +1,6 @@
 //! Circuits as a client sees them, and leases of memory for their witnesses.
 use super::{
-    ContentId,
+    ContentId, Priority,
     wire::{self, DecodeProblem, wire_enum},
 };
 use crate::proto::cuzk_capnp;
@@ -111,16 +111,28 @@ pub struct LeaseRequest {
     pub circuit: String,
     /// Wait for memory; otherwise `Busy` answers at once where it is short.
     pub wait: bool,
+    /// How urgent the proof is that the witness is for: its place among those who wait.
+    pub priority: Priority,
 }
 
 impl LeaseRequest {
+    /// A request with normal priority.
+    pub fn new(circuit: impl Into<String>, wait: bool) -> Self {
+        Self { circuit: circuit.into(), wait, priority: Priority::Normal }
+    }
+
     pub(super) fn write(&self, mut to: cuzk_capnp::lease_request::Builder<'_>) {
         to.set_circuit(&self.circuit[..]);
         to.set_wait(self.wait);
+        to.set_priority(self.priority.to_wire());
     }
 
     pub(super) fn read(from: cuzk_capnp::lease_request::Reader<'_>) -> Result<Self, DecodeProblem> {
-        Ok(Self { circuit: wire::name("circuit", from.get_circuit())?, wait: from.get_wait() })
+        Ok(Self {
+            circuit: wire::name("circuit", from.get_circuit())?,
+            wait: from.get_wait(),
+            priority: Priority::from_wire(from.get_priority())?,
+        })
     }
 }
 

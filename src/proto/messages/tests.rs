@@ -84,8 +84,9 @@ fn request() -> impl Strategy<Value = Request> {
     let body = prop_oneof![
         (any::<u32>(), name()).prop_map(|(version, client)| RequestBody::Hello(Hello { version, client })),
         Just(RequestBody::Circuits),
-        (name(), any::<bool>())
-            .prop_map(|(circuit, wait)| RequestBody::Lease(LeaseRequest { circuit, wait })),
+        (name(), any::<bool>(), any_of(Priority::ALL)).prop_map(|(circuit, wait, priority)| {
+            RequestBody::Lease(LeaseRequest { circuit, wait, priority })
+        }),
         any::<u64>().prop_map(RequestBody::Release),
         submit().prop_map(RequestBody::Submit),
         (job_id(), any::<bool>())
